@@ -28,7 +28,7 @@ from lifelines import Lifeline
 if TYPE_CHECKING:
     from driving import Driver
 
-# Thousands of processes are started: none is to compile again what the one before it compiled.
+# Thousands of processes are started: they share compiled bytecode.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
@@ -46,7 +46,7 @@ if hasattr(signal, "SIGHUP"):
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What tests trust is nobody's but theirs.
+# Trust in tests is separate from the user's.
 CONFIGURATION = TemporaryDirectory(prefix="ralphgen-configuration-")
 os.environ["XDG_CONFIG_HOME"] = CONFIGURATION.name
 
@@ -120,7 +120,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Let no collection of garbage look through what stays to the end: a tenth of all the time."""
+    """Exclude long-lived objects from garbage collection, which saves a tenth of the time."""
     gc.freeze()
     gc.enable()
 
@@ -145,20 +145,20 @@ def pytest_runtest_teardown() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def goldens(request: pytest.FixtureRequest) -> Goldens:
-    """The goldens, rewritten where the switch says so."""
+    """The goldens, rewritten if the switch requests it."""
     return Goldens(update=bool(request.config.getoption("--update-goldens")))
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with two features, two disciplines and two tasks, of which 2 waits for 1."""
+    """A project with two features, two disciplines and two tasks; task 2 waits for 1."""
     root: Path = driving().create_project(tmp_path_factory.mktemp("project"))
     return root
 
 
 @pytest.fixture(scope="module")
 def server(project: Path) -> "Iterator[Driver]":
-    """A person's session on the project, with every tool."""
+    """A user's session on the project, with every tool."""
     with driving().connected(project) as driver:
         yield driver
 
@@ -180,7 +180,7 @@ def postgresql() -> Iterator[str]:
 
 @pytest.fixture
 def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
-    """A pipe that tells whether processes live that are nobody's children here."""
+    """A pipe that shows whether processes live that are not children of this one."""
     made = Lifeline(tmp_path / "lifeline")
     yield made
     made.close()

@@ -26,7 +26,7 @@ from syntax_trees import (
 
 SHIPPED = sorted(path for folder in (RUNTIME, *SERVERS) for path in folder.rglob("*.py"))
 LAZY = "TYPE_CHECKING"
-CORE = "ralphgen.runtime."  # what every kit's server runs on; emitted as `runtime.`
+CORE = "ralphgen.runtime."  # the runtime of every kit's server; emitted as `runtime.`
 # The packages of the target layout, lowest first, and the packages and modules that they consist of
 # today, in rows: a module may import its own entry and the rows above it. `kits.*` is each kit
 # without its server.
@@ -87,7 +87,7 @@ UPWARD = {
     ("ledger.undo", "kits.project"),
     ("runtime.http.command", "runtime.start"),
 }
-# What a server loads costs milliseconds at every start; these are cheap or needed.
+# Each module that a server loads costs milliseconds at every start; these are cheap or needed.
 CHEAP = {
     "__future__",
     "_imp",
@@ -116,7 +116,7 @@ MORE = {
     "driver.py": {"psycopg"},
     "revocations.py": {"contextlib", "errno"},  # for HTTP alone
 }
-HTTP = RUNTIME / "http"  # what only `server.py --http` loads
+HTTP = RUNTIME / "http"  # loaded only by `server.py --http`
 
 
 # Statements on the tables that `runtime/tasks` writes, and those tables as values.
@@ -136,7 +136,7 @@ def forgotten() -> Iterator[None]:
 
 
 def dotted(path: Path) -> str:
-    """The name by which a module or a folder is imported."""
+    """Return the import name of a module or a folder."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
@@ -207,7 +207,7 @@ def for_checkers(node: ast.AST) -> bool:
 
 
 def at_import(path: Path) -> Iterator[str]:
-    """The modules that importing a file loads, not those that a function loads."""
+    """Yield the modules that importing a file loads, without those that functions load."""
     for node in parsed(path).body:
         if not for_checkers(node) and not isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield from imported(ast.walk(node))
@@ -229,7 +229,7 @@ class TestImports:
         assert set() == found
 
     def test_only_the_client_of_doctor_imports_the_sdk(self) -> None:
-        """It runs in a process of its own: no command loads 50 MB for it."""
+        """It runs in a separate process: no command loads 50 MB for it."""
         found = {
             f"{name_of(path)}: {module}"
             for path in PACKAGE.rglob("*.py")
@@ -263,7 +263,7 @@ class TestImports:
         assert UPWARD == upward
 
     def test_no_modules_import_each_other_in_a_circle(self) -> None:
-        """Imports for checkers alone are left out: they say what a value is, not where it is."""
+        """Imports for type checkers are ignored: they do not run."""
         ahead: dict[str, set[str]] = {}
         for here, there in arrows(for_checkers_too=False):
             ahead.setdefault(here, set()).add(there)
@@ -286,11 +286,11 @@ class TestImports:
         assert set() == found
 
     def test_the_core_knows_no_kit(self) -> None:
-        """One tuple lists them; whoever else imports one makes the next kit harder to add.
+        """One tuple lists them; every other import of a kit makes the next kit harder to add.
 
-        The board shows tasks, `Project` reads them, sessions take them, the loop
-        proves them and an undo removes them, which are the kit ralph's: they ask that kit's `rows`.
-        Specs are the kit specum's, and `tools add` is the kit tables'.
+        The board shows tasks, `Project` reads them, sessions claim them, the loop proves them and
+        an undo removes them. Tasks belong to the kit ralph, so these modules import that kit's
+        `rows`. Specs belong to the kit specum, and `tools add` to the kit tables.
         """
         asked = {
             ("board", ".ralph.rows"),
@@ -316,7 +316,7 @@ class TestImports:
         assert set() == found
 
     def test_the_core_asks_no_value_whether_it_is_a_certain_kit(self) -> None:
-        """A kit's key stands in the core as a default at most, never in a comparison."""
+        """A kit's key occurs in the core as a default only, never in a comparison."""
         found = {
             f"{name_of(path)}:{node.lineno}"
             for path in MODULES
@@ -331,7 +331,7 @@ class TestImports:
 
 
 def is_of_a_kit(path: Path) -> bool:
-    """Whether a module belongs to one kit."""
+    """Return whether a module belongs to one kit."""
     return any(PACKAGE / "kits" / key in path.parents for key in KIT_KEYS)
 
 
@@ -373,7 +373,7 @@ class TestDoors:
         assert set() == found
 
     def test_what_comes_after_inspection_reads_no_file_of_the_project(self) -> None:
-        """A decision that rests on a file nobody inspected would escape `check`."""
+        """`check` would miss a decision based on a file that was not inspected."""
         after = [*(PACKAGE / "planning").rglob("*.py"), PACKAGE / "spelling.py"]
         after.append(PACKAGE / "project" / "model.py")
         reads = {"open", "read_text", "read_bytes", "iterdir", "glob", "rglob", "exists", "stat"}
@@ -387,7 +387,7 @@ class TestDoors:
         assert set() == found
 
     def test_whoever_writes_the_config_holds_its_lock(self) -> None:
-        """Of two that have read it, the second would take back what the first has written."""
+        """Without it, the second of two concurrent writers would revert the first one's changes."""
         config = {("ralphgen.project.config", "FILE"), ("ralphgen.project.root", "CONFIG")}
         put = ("ralphgen.files", "put")
         lock = ("ralphgen.project.config", "config_lock")
@@ -449,7 +449,7 @@ class TestDoors:
         assert [] == [path for path in printing if not rooms.match(path)]
 
     def test_only_the_guarded_streams_reach_a_terminal(self) -> None:
-        """Whatever else writes there could pass on a character that steers it."""
+        """Any other writer could pass on a character that steers it."""
         found: dict[str, set[str]] = {}
         for path in MODULES:
             for node in nodes(path):
@@ -476,7 +476,7 @@ class TestDoors:
         }
 
     def test_programs_write_to_our_streams_only_where_they_may(self) -> None:
-        """What a program writes there, no function of ours escapes."""
+        """Our functions do not escape the output of a program on our streams."""
         inheriting = {
             f"{name_of(path)}: {', '.join(sorted(missing))}"
             for path in MODULES
@@ -496,7 +496,7 @@ class TestDoors:
         } == inheriting
 
     def test_text_is_opened_with_its_encoding(self) -> None:
-        """Without it, the machine's locale decides what a file says."""
+        """Without it, the machine's locale decides how a file is decoded."""
         found = {
             f"{name_of(path)}:{node.lineno}"
             for path in [*MODULES, *sorted((ROOT / "tests").rglob("*.py"))]
@@ -635,7 +635,7 @@ def writes(tree: list[ast.AST]) -> Iterator[str]:
 
 
 class TestText:
-    """How a file reads."""
+    """The text of a file."""
 
     def test_modules_public_classes_and_functions_say_what_they_are_for(self) -> None:
         """A module begins with the sentence of its one job."""

@@ -40,7 +40,7 @@ ASKING = {
         "project/model.py": "name place",
         "project/root.py": "class name place",
         "project/settings.py": "name place",
-        "rendering/server.py": "name",  # of the package that is emitted
+        "rendering/server.py": "name",  # the emitted package
     },
     "opens the database": {"project/database.py": "class driver place"},
     "looks at a file, or copies it": {
@@ -90,7 +90,7 @@ ASKING = {
 
 
 def asked(path: Path) -> Iterator[str]:
-    """What a module asks for."""
+    """Yield the requirements of a module."""
     tree = nodes(path)
     for module in (absolute(path, one) for one in imported(tree)):
         if module.partition(".")[0] in DRIVERS:

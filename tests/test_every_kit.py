@@ -1,4 +1,4 @@
-"""Every kit: what it plans is legal and its own, and what is emitted of it is what it is."""
+"""Every kit: its plan is legal and unique, and its emitted files equal their sources."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ from ralphgen.project.config import Config
 from ralphgen.rendering.server import render_files
 
 NAMES = {"jwt": "pyjwt", "yaml": "pyyaml"}  # packages by their modules, if these differ
-TOGETHER = [kit.key for kit in KITS if not kit.any_schema]  # all that one project can have
+TOGETHER = [kit.key for kit in KITS if not kit.any_schema]  # the kits of one project
 
 
 def switching_on(*kits: str) -> str:
@@ -57,7 +57,7 @@ class TestKits:
     """Every kit, in every schema that is served."""
 
     def test_keys_can_stand_in_the_config_in_the_folder_and_on_sys_path(self) -> None:
-        """A kit's package is imported by its key, beside the SDK and the standard library."""
+        """A kit's package is imported by its key, next to the SDK and the standard library."""
         config = {*Config.model_fields, *(f.alias for f in Config.model_fields.values())}
         taken = {*sys.stdlib_module_names, "mcp", "anyio", "runtime", "policy", "server"}
         taken |= {"launch", "title"}
@@ -99,7 +99,7 @@ class TestKits:
     def test_the_catalog_names_what_is_offered_and_what_is_absent(
         self, plans: dict[str, ServerPlan]
     ) -> None:
-        """An override that names a tool of another schema is no typo."""
+        """An override that names a tool of another schema is not a typo."""
         catalogs = {kit.key: sorted(kit.catalog) for kit in KITS}
         for plan in plans.values():
             for kit in plan.kits:
@@ -151,9 +151,9 @@ OF_COMMANDS = {"engine/stored_rows.py", "engine/sqlite/stored_rows.py", "tasks/a
 
 
 def test_the_runtime_is_emitted_as_it_is(tmp_path: Path) -> None:
-    """Byte for byte, but for the prefix of the core in the import lines of kits.
+    """It equals the sources, except the prefix of the core in the import lines of kits.
 
-    Of the rooms of the engines, that of the project's.
+    Only the project's engine is emitted.
     """
     config = switching_on(*TOGETHER) + '[http]\nurl = "https://mcp.example.com/mcp"\n'
     config += "[tables.notes]\n"
@@ -240,5 +240,5 @@ def test_a_server_imports_the_standard_library_and_its_lock(
 
 
 def test_no_server_is_shadowed_by_a_package_around_it(plans: dict[str, ServerPlan]) -> None:
-    """`.ralph/mcp/__init__.py` would hide the SDK from whoever has `.ralph` on sys.path."""
+    """`.ralph/mcp/__init__.py` would hide the SDK if `.ralph` were on sys.path."""
     assert [] == [name for name, plan in plans.items() if "__init__.py" in render_files(plan)]

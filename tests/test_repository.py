@@ -1,4 +1,4 @@
-"""What git holds of this repository: text, of no machine, and each test's file by its own name."""
+"""The files that git tracks here: text, independent of machines, and unique names of tests."""
 
 import re
 import subprocess
@@ -19,13 +19,13 @@ def tracked() -> list[Path]:
     if listed.returncode:
         folders = [ROOT / name for name in ("ralphgen", "templates", "tests", "fixtures")]
         every = sorted(path for folder in folders for path in folder.rglob("*") if path.is_file())
-        return [path for path in every if path.suffix != ".pyc"]  # as git would have it
+        return [path for path in every if path.suffix != ".pyc"]  # as git lists it
     names = sorted(filter(None, listed.stdout.decode().split("\0")))
     return [ROOT / name for name in names if (ROOT / name).is_file()]
 
 
 class TestRepository:
-    """What must not be committed, since the next person has another machine."""
+    """Files that must not be committed, because other machines differ."""
 
     BINARY = (".db", ".sqlite", ".sqlite3", ".db-wal", ".db-shm", ".pyc", ".whl", ".gz", ".zip")
     MACHINE = re.compile(r"(?<![\w.])/(?:home|Users|root|work)/\w|[A-Z]:\\Users\\")
@@ -35,7 +35,7 @@ class TestRepository:
     )
 
     def test_it_holds_no_binary_files(self) -> None:
-        """A database is SQL text here: what changed in it can be read."""
+        """A database is SQL text here, so that its changes are readable."""
         assert [] == [name_of(path) for path in tracked() if path.suffix in self.BINARY]
         assert [] == [name_of(path) for path in tracked() if b"\0" in path.read_bytes()]
 
@@ -56,8 +56,8 @@ class TestRepository:
         assert set() == found
 
     def test_base_names_of_tests_are_unique(self) -> None:
-        """Test folders are no packages, so that two files of one name hide each other."""
-        packages = {"__init__.py", "conftest.py"}  # of which each folder has its own
+        """Test folders are not packages, so two files with the same name would hide each other."""
+        packages = {"__init__.py", "conftest.py"}  # each folder has its own
         files = (ROOT / "tests").rglob("*.py")
         names = [path.name for path in files if path.name not in packages]
 

@@ -185,7 +185,7 @@ def test_each_example_is_up_to_date_after_init(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.thorough
 def test_each_fault_can_be_planted() -> None:
-    """Its text stands once in the sources, and its tests are there."""
+    """Its text occurs once in the sources, and its tests exist."""
     faults = tomllib.loads((ROOT / "tests/faults/faults.toml").read_text(encoding="utf-8"))["fault"]
     files = [*ROOT.glob("ralphgen/**/*.py"), *ROOT.glob("templates/**/*.jinja")]
     sources = "\0".join(path.read_text(encoding="utf-8") for path in files)

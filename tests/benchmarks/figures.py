@@ -1,4 +1,4 @@
-"""Measured values as tables on standard output and as JSON for whoever compares runs."""
+"""Measured values as tables on standard output, and as JSON for comparing runs."""
 
 import json
 import os
@@ -22,10 +22,10 @@ def summary(values: Sequence[float]) -> dict[str, float]:
 
 
 class Topic:
-    """The rows of one table; all are compared with the first one that has the same measure.
+    """The rows of one table; each is compared with the first row that has the same measure.
 
-    Runs that were taken in turns are compared pair by pair, so that a machine whose speed drifts
-    does not spoil the ratio.
+    Runs taken in turns are compared pair by pair, so that a drifting speed of the machine does not
+    spoil the ratio.
     """
 
     def __init__(self, name: str) -> None:
@@ -35,19 +35,19 @@ class Topic:
         self.notes: list[str] = []
 
     def add(self, row: str, measure: str, *values: float) -> None:
-        """Take more runs; the unit stands at the end of the measure's name."""
+        """Add more runs; the measure's name ends with the unit."""
         self.rows.setdefault(row, {}).setdefault(measure, []).extend(values)
 
     def note(self, text: str) -> None:
-        """Say what no number says, such as why a row is missing."""
+        """Add a remark, such as why a row is missing."""
         self.notes.append(text)
 
     def measures(self) -> list[str]:
-        """The names of the columns, in the order in which they were met."""
+        """Return the names of the columns, in order of appearance."""
         return [*dict.fromkeys(measure for row in self.rows.values() for measure in row)]
 
     def ratio(self, row: str, measure: str) -> float | None:
-        """How many times the first row's value this row's is."""
+        """Return the ratio of this row's value to the first row's."""
         first = next((found[measure] for found in self.rows.values() if measure in found), [])
         values = self.rows[row].get(measure, [])
         if values is first or not values or not median(first):
@@ -95,7 +95,7 @@ class Topic:
 
 @contextmanager
 def topic(name: str) -> Iterator[Topic]:
-    """A table that is shown, and written where the environment says, once it is filled."""
+    """Yield a table, then show it, and write it if the environment names a file."""
     table = Topic(name)
     yield table
     sys.stdout.write(table.as_text())
@@ -113,7 +113,7 @@ def spelled(value: float) -> str:
 
 
 def machine() -> str:
-    """What the figures depend on: the system, its cores, and how busy they are."""
+    """Return the conditions of the figures: the system, its cores, and their load."""
     load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     python = platform.python_version()
     return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, {python}{load}"

@@ -178,7 +178,7 @@ def _listening(command: Sequence[str], port: int, path: str) -> Iterator[HttpPee
 
 
 def _session(peer: HttpPeer) -> dict[str, str]:
-    """The header of a session that was begun, where the server has any."""
+    """Return the header of a new session, if the server has sessions."""
     about = {"name": "benchmark", "version": "1"}
     given: dict[str, Any] = {"capabilities": {}, "clientInfo": about}
 

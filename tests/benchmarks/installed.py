@@ -94,7 +94,7 @@ def fastmcp_server(root: Path) -> Server:
 
 
 def task_master(root: Path) -> Server:
-    """task-master-ai, on a project of its own with one task."""
+    """task-master-ai, on a separate project with one task."""
     modules = npm("task-master-ai 0.43.1", NODE, "task-master-ai@0.43.1")
     folder = _empty(root, "task-master")
     tasks = folder / ".taskmaster" / "tasks" / "tasks.json"
@@ -114,7 +114,7 @@ def task_master(root: Path) -> Server:
 
 
 def backlog(root: Path) -> Server:
-    """backlog.md, on a project of its own."""
+    """backlog.md, on a separate project."""
     modules = npm("backlog.md 1.52.0", "backlog.md@1.52.0")
     folder = _empty(root, "backlog")
     command = str(modules / ".bin" / "backlog")
@@ -133,7 +133,7 @@ def backlog(root: Path) -> Server:
 
 
 def shrimp(root: Path) -> Server:
-    """mcp-shrimp-task-manager, on a folder of its own."""
+    """mcp-shrimp-task-manager, on a separate folder."""
     modules = npm("mcp-shrimp-task-manager 1.0.21", NODE, "mcp-shrimp-task-manager@1.0.21")
     folder = _empty(root, "shrimp")
     script = str(modules / "mcp-shrimp-task-manager" / "dist" / "index.js")
@@ -173,7 +173,7 @@ OF_THE_FIELD = (task_master, backlog, shrimp, toolbox)
 def there(
     peers: tuple[Callable[[Path], Server], ...], root: Path, say: Callable[[str], None]
 ) -> list[Server]:
-    """Those of the peers that can be installed here; `say` gets the reason for each other."""
+    """Return the peers that can be installed here; `say` gets the reason for each other."""
     found: list[Server] = []
     for peer in peers:
         try:

@@ -1,4 +1,4 @@
-"""Servers as bare processes, timed from outside: what each answer, and each end, costs."""
+"""Servers as bare processes, timed from outside: the cost of each answer, and of each end."""
 
 import json
 import os
@@ -28,7 +28,7 @@ class Server:
     call: str = "get_task"
     arguments: Mapping[str, Any] = field(default_factory=lambda: {"id": 1})
     era: str = HANDSHAKE
-    identity: str = "id"  # what the server calls the id of a task
+    identity: str = "id"  # the server's name for the id of a task
     folder: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -71,7 +71,7 @@ class Conversation:
         self.process.stdin.flush()
 
     def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The result of a request, whatever else the server has to say before it."""
+        """Return the result of a request, after any other messages of the server."""
         self.send(self.frame(method, params))
         return self.answer()
 
@@ -100,12 +100,12 @@ class Conversation:
         return self.frame("initialize", given)
 
     def opened(self) -> bytes:
-        """What a client says once the first line was answered."""
+        """Return a client's messages after the first answer."""
         told = b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
         return b"" if self.server.era == STATELESS else told
 
     def shake_hands(self) -> None:
-        """Do what a client does before its first question."""
+        """Perform the handshake of a client."""
         self.send(self.opening())
         self.answer()
         self.send(self.opened())
@@ -119,7 +119,7 @@ class Conversation:
         return result
 
     def end(self) -> tuple[float, float]:
-        """Leave; returns the milliseconds until the process is gone, and those of its CPU time."""
+        """Leave; return the milliseconds until the process is gone, and its CPU time."""
         assert self.process.stdin is not None
         start = time.perf_counter()
         self.process.stdin.close()
@@ -134,7 +134,7 @@ class Conversation:
 
 @contextmanager
 def conversation(server: Server) -> Iterator[Conversation]:
-    """A server that is killed where it hangs, and that is gone in the end."""
+    """A server that is killed if it hangs, and ended with the block."""
     found = Conversation(server)
     late = Timer(PATIENCE, found.process.kill)
     late.start()
@@ -149,7 +149,7 @@ def conversation(server: Server) -> Iterator[Conversation]:
 
 
 def memory(process: int) -> tuple[float, float]:
-    """RSS and PSS in MB of a process and its children; zeros where the system does not tell."""
+    """Return RSS and PSS in MB of a process and its children; zeros if they are unknown."""
     resident = proportional = 0
     for one in [process, *_children(process)]:
         try:
@@ -163,7 +163,7 @@ def memory(process: int) -> tuple[float, float]:
 
 
 def _children(process: int) -> list[int]:
-    """The ids of all processes that one has started, and those that they have."""
+    """Return the ids of all descendants of a process."""
     found: list[int] = []
     for path in Path(f"/proc/{process}/task").glob("*/children"):
         for child in path.read_text(encoding="utf-8").split():

@@ -44,7 +44,7 @@ def project(
     wal: bool = True,
     more: str = "",
 ) -> Path:
-    """A project of so many rows, with so many columns of its own on its tasks, and `more` SQL."""
+    """Return a project of so many rows, with extra columns on its tasks, and `more` SQL."""
     added = "".join(
         f"ALTER TABLE tasks ADD COLUMN own_{number} TEXT;\n" for number in range(columns)
     )
@@ -57,7 +57,7 @@ def project(
 
 
 def database(root: Path) -> Path:
-    """Where a project keeps its rows."""
+    """Return the path of a project's database."""
     return root / ".ralph" / "db" / "ralph.db"
 
 

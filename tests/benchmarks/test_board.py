@@ -1,4 +1,4 @@
-"""What writers pay for ten open tabs of the board, and what the board takes of the machine."""
+"""The cost of ten open tabs of the board: for writers, and for the machine."""
 
 import json
 import sqlite3
@@ -32,7 +32,7 @@ INSERT INTO ralphgen_sessions (id, recipe, task_id, agent, started, outcome, cos
 
 
 class Tab(Thread):
-    """A page that is open: it listens, and draws anew what has changed, as the script does."""
+    """An open page: it listens for changes, and reloads changed sections, as the script does."""
 
     def __init__(self, board: BoardProcess, over: Event) -> None:
         """Begins with the whole page."""
@@ -69,15 +69,15 @@ def tabs(root: Path, count: int) -> Iterator[tuple[BoardProcess, list[Tab]]]:
 
 
 class LockWatch(Thread):
-    """Looks a few thousand times a second at who has which locks on a database (`/proc/locks`).
+    """Checks the locks on a database a few thousand times per second (`/proc/locks`).
 
-    A writer that holds the pending byte, or wants one of the log's, waits for who reads or has it:
-    `longest` is the most milliseconds on end for which that was the process `holder`, of
-    `looks` at a time when somebody waited.
+    A writer that holds the pending byte, or requests one of the log's, waits for the current
+    readers or holders. `longest` is the longest wait in milliseconds for the process `holder`;
+    `looks` counts the checks during a wait.
     """
 
     def __init__(self, path: Path, holder: int, over: Event) -> None:
-        """Watch what stands at `path`, and its shared memory where it has one."""
+        """Watch the file at `path`, and its shared memory, if it has any."""
         super().__init__(daemon=True)
         shared = path.with_name(f"{path.name}-shm")
         self._inodes = {str(one.stat().st_ino) for one in (path, shared) if one.exists()}
@@ -126,7 +126,7 @@ def waits(root: Path) -> list[float]:
 
 
 def _waited(connection: sqlite3.Connection, sql: str) -> float:
-    """The milliseconds for which a statement was refused because of others."""
+    """Return the milliseconds during which others blocked a statement."""
     begun = time.perf_counter()
     while True:
         tried = time.perf_counter()

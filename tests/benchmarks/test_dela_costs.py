@@ -1,7 +1,7 @@
-"""What the kit dela costs beside the released dela: its start, listing, starting, and output.
+"""The kit dela compared with the released dela: start, listing, starting tasks, and output.
 
 The peer is the npm package `@aleyan/dela-linux-amd64` in the folder that RALPHGEN_NODE_MODULES
-names. It looks at a project once a minute only, where ours looks whether a file was changed.
+names. It checks a project only once a minute; ours checks whether a file was changed.
 """
 
 import json
@@ -82,7 +82,7 @@ def own(root: Path, home: Path, kit: str = "dela", *, era: str = HANDSHAKE) -> S
 
 
 def without_front(root: Path, home: Path) -> Server:
-    """The same server, in which the SDK answers everything, as it does after a task's start."""
+    """Return the same server with the SDK answering everything, as after a task's start."""
     words = (str(PLAIN_SDK), str(root / ".ralph" / "mcp"), "dela")
     return _server("the same, SDK alone", root, home, words, HANDSHAKE)
 
@@ -99,7 +99,7 @@ def _server(name: str, root: Path, home: Path, words: tuple[str, ...], era: str)
 
 
 def peers(root: Path, home: Path, say: Callable[[str], None]) -> list[Server]:
-    """The released dela on the same project, with the same allowlist, where it is there."""
+    """Return the released dela on the same project, with the same allowlist, if it is installed."""
     package = Path(MODULES, "@aleyan", "dela-linux-amd64")
     if not MODULES or not package.is_dir():
         say("left out: dela (RALPHGEN_NODE_MODULES names no folder that has it)")
@@ -151,7 +151,7 @@ def test_start_up_to_the_first_list_of_tasks(repository: Path, home: Path) -> No
 
 
 def test_warm_lists_of_tasks(repository: Path, home: Path) -> None:
-    """The peer finds other tasks: what is said for each is compared too."""
+    """Compare the size per task too, since the peer finds other tasks."""
     with topic("dela: warm calls on the fixture") as table, ExitStack() as stack:
         found = [own(repository, home), without_front(repository, home)]
         servers = [*found, *peers(repository, home, table.note)]
@@ -178,9 +178,9 @@ def told(talk: Conversation, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 def test_starts_of_tasks_that_do_nothing(busy: Path, home: Path) -> None:
-    """Each is also run without any server, in turns; what a server adds is the difference.
+    """Each is also run without a server, in turns; the difference is the cost of the server.
 
-    The servers are new ones every few rounds: the peer starts nothing more after fifty tasks.
+    The servers are restarted every few rounds: the peer starts nothing more after fifty tasks.
     """
     wrong: Counter[str] = Counter()
     with topic("dela: a task that does nothing, to its end") as table:
@@ -220,7 +220,7 @@ def start_in_turns(talks: Sequence[Conversation], root: Path, table: Topic) -> N
 
 
 def run(command: Sequence[str], root: Path) -> None:
-    """Run a command to its end, and read what it prints."""
+    """Run a command to its end, and read its output."""
     subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=True)
 
 
@@ -246,7 +246,7 @@ def test_floods_of_output(busy: Path, home: Path) -> None:
 
 
 def run_away(script: Path) -> None:
-    """Run a script, and read what it prints as a server would, without keeping any of it."""
+    """Run a script, and read its output as a server would, without keeping it."""
     with subprocess.Popen([script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         while os.read(process.stdout.fileno(), 1 << 16):
@@ -273,12 +273,12 @@ def flood(server: Server, script: str, name: str, table: Topic) -> None:
 
 
 def ended(talk: Conversation) -> bool:
-    """Whether no task of a server is running."""
+    """Return whether no task of a server is running."""
     return not told(talk, "status")["running"]
 
 
 def memory_of(talk: Conversation, fact: str) -> float:
-    """A fact on the memory of a server's own process, in MB."""
+    """Return a fact about the memory of a server process, in MB."""
     status = Path(f"/proc/{talk.process.pid}/status").read_text(encoding="utf-8")
     facts = dict(line.split(":", 1) for line in status.splitlines())
     return int(facts[fact].split()[0]) / 1024

@@ -55,7 +55,7 @@ def files_below(paths: Iterable[Path]) -> Iterator[os.DirEntry[str]]:
 
 
 def megabytes(own: Iterable[Path], shared: Iterable[Path]) -> float:
-    """What directories take besides what they share by hard links; clones count in full."""
+    """Return the size of directories without files shared by hard links; clones count in full."""
     known = {entry.inode() for entry in files_below(shared)}
     found = {entry.inode(): entry.stat(follow_symlinks=False) for entry in files_below(own)}
     taken = (facts.st_blocks for inode, facts in found.items() if inode not in known)
@@ -63,7 +63,7 @@ def megabytes(own: Iterable[Path], shared: Iterable[Path]) -> float:
 
 
 def used() -> float:
-    """What the whole file system holds, for clones: let nothing else write there."""
+    """Return the used space of the whole file system, for clones: nothing else may write there."""
     os.sync()
     facts = os.statvfs(FOLDER)
     return (facts.f_blocks - facts.f_bfree) * facts.f_frsize / MEGABYTE

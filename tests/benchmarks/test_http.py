@@ -1,4 +1,4 @@
-"""Calls over HTTP at 64 connections: our server beside others, and with more workers."""
+"""Calls over HTTP at 64 connections: our server and others, and more workers."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -50,9 +50,9 @@ def http_project(root: Path, workers: int) -> Path:
 def measured(
     table: Topic, name: str, peer: HttpPeer, request: Callable[[int], bytes], *, counts: bool
 ) -> None:
-    """Ask all connections at once, and add what it took where it counts.
+    """Send requests on all connections at the same time; record the duration if it counts.
 
-    `request` is that of a connection by its number: in one session no two may have one id.
+    `request` returns the request of a connection by its number: ids are unique in a session.
     """
 
     async def all_asked() -> list[float]:

@@ -1,4 +1,4 @@
-"""What the ledger costs: the same calls on the same rows, with it and without, in turns."""
+"""The cost of the ledger: the same calls on the same rows, with and without it, in turns."""
 
 from contextlib import ExitStack
 from itertools import count

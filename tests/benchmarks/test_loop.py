@@ -1,4 +1,4 @@
-"""A loop with eight workers beside one, and how long it takes to claim a task among ever more."""
+"""A loop with eight workers or one, and the time to claim a task among more and more."""
 
 import json
 import resource
@@ -26,7 +26,7 @@ ROUNDS = 20
 
 
 def processor_seconds() -> float:
-    """What all processes have used that have ended, and were waited for."""
+    """Return the CPU time of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

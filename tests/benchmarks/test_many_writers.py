@@ -1,4 +1,4 @@
-"""Many sessions that write at the same time: what is kept of it, and how long it takes."""
+"""Many sessions that write at the same time: stored rows, and durations."""
 
 import sqlite3
 import time
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.benchmark
 
 
 class Writer(Thread):
-    """A client of its own; `taken` are the milliseconds of what was acknowledged."""
+    """A separate client; `taken` are the milliseconds of acknowledged writes."""
 
     def __init__(self, talk: Conversation, name: str, writes: int, start: Barrier) -> None:
         """Writes so many tasks once all others are there."""

@@ -1,4 +1,4 @@
-"""Searches among ten thousand items, beside a server that reads all of them at each call."""
+"""Searches among ten thousand items, compared with a server that reads all of them at each call."""
 
 import json
 import random
@@ -59,7 +59,7 @@ def item(root: Path, number: int, text: str) -> tuple[Path, str]:
 
 
 def servers(root: Path, home: Path) -> list[Server]:
-    """Ours, ours with the SDK loaded from the start, and the one that scans."""
+    """Ours, ours with the SDK loaded from the start, and the scanner."""
     context = on_context(context_for(root, "manual"))
     own = str(root / ".ralph" / "mcp" / "server.py")
     environment = {"HOME": str(home), "USER_SPACE": str(home / "user")}
@@ -136,7 +136,7 @@ def test_next_searches(root: Path, tmp_path: Path) -> None:
 
 
 def test_searches_after_a_change(root: Path, tmp_path: Path) -> None:
-    """One file is written anew before each search, which must find what it says."""
+    """Before each search one file is rewritten, and the search must find its new text."""
     path, text = item(root, 5, "words")
     with topic(f"rye: a search after one of {ITEMS:,} items was changed") as table:
         for server in servers(root, tmp_path):

@@ -1,4 +1,4 @@
-"""What a session costs in the model's window: bytes and, at 3.2 bytes each, tokens."""
+"""The cost of a session in the model's window: bytes and, at 3.2 bytes each, tokens."""
 
 import json
 from pathlib import Path

@@ -111,7 +111,7 @@ def test_tools_that_hand_out_instructions(tmp_path: Path) -> None:
 
 
 def test_from_start_to_first_answer(tmp_path: Path) -> None:
-    """Beside the kit of tasks: the specs must not make a start slower than it is there."""
+    """Compared with the kit of tasks: specs must not make the start slower."""
     root = project(tmp_path)
     with topic("Start of both kits: from spawn") as table:
         first = {"ralph": ("get_task", {"id": 1}), "specum": ("ralph_status", {})}

@@ -1,4 +1,4 @@
-"""From spawn to the first answers, one at a time and many at once, beside other servers."""
+"""From spawn to the first answers, one at a time and many at once, compared with other servers."""
 
 import ast
 import selectors

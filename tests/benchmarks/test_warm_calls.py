@@ -1,4 +1,4 @@
-"""Calls over stdio on a running server: warm, beside other servers, and on ever more rows."""
+"""Warm calls over stdio, compared with other servers, and on more and more rows."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ def timed(talk: Conversation, tool: str, arguments: Mapping[str, Any]) -> float:
 def asked(
     talk: Conversation, tool: str, arguments: Mapping[str, Any], number: Iterator[int]
 ) -> float:
-    """Milliseconds of a call, of which no two write the same."""
+    """Return the milliseconds of a call; no two calls write the same value."""
     unlike = {"create_task": "title", "update_task": "description"}
     more = {unlike[tool]: f"Number {next(number)}"} if tool in unlike else {}
     return timed(talk, tool, {**arguments, **more})

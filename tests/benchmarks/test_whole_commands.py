@@ -32,7 +32,7 @@ def process(command: list[str], environment: Mapping[str, str], folder: Path) ->
 
 
 def start(server: Server) -> tuple[float, float]:
-    """Milliseconds from spawn to `tools/list`, and those of CPU time of the whole process."""
+    """Return the milliseconds from spawn to `tools/list`, and the CPU time of the process."""
     with conversation(server) as talk:
         talk.shake_hands()
         talk.ask("tools/list")
@@ -40,7 +40,7 @@ def start(server: Server) -> tuple[float, float]:
 
 
 def claude(folder: Path) -> Path:
-    """A folder with a program in the place of Claude Code: what is launched is not measured."""
+    """Return a folder with a stand-in for Claude Code: the launched program is not measured."""
     folder.mkdir()
     program = folder / "claude"
     program.write_text("#!/bin/sh\nexit 0\n", encoding="utf-8")

@@ -30,7 +30,7 @@ Step = tuple[Any, ...]
 
 
 class Chromium:
-    """One browser; each page of it is somebody else's, with cookies and a clipboard of its own."""
+    """One browser; each page belongs to a different user, with separate cookies and clipboard."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         """Drives it through the process."""
@@ -48,7 +48,7 @@ class Chromium:
 
     @contextmanager
     def page(self, url: str, **options: object) -> Iterator["Page"]:
-        """A page of somebody whom a board that runs at the address has let in.
+        """A page of a user whom the board at the address has let in.
 
         `options` are those of a browser context.
         """
@@ -73,7 +73,7 @@ class Page:
         self._number = number
 
     def steps(self, *steps: Step) -> Any:
-        """What the last of some calls gives, each of which is made on what the one before gave."""
+        """Return the last result of some calls, each made on the previous result."""
         return self._chromium.ask("steps", page=self._number, steps=steps)
 
     def at(self, selector: str, *step: object) -> Any:
@@ -107,16 +107,16 @@ class Page:
         self.steps(("keyboard",), ("type", text))
 
     def focus(self, selector: str) -> None:
-        """Go to an element by keyboard: it must be one that Tab reaches."""
+        """Focus an element by keyboard: Tab must reach it."""
         self.at(selector, "focus")
         assert self.focused(selector), f"{selector} takes no focus"
 
     def focused(self, selector: str) -> bool:
-        """Whether the focus is there."""
+        """Return whether the element has the focus."""
         return bool(self.at(f"{selector}:focus", "count"))
 
     def fill(self, selector: str, text: str) -> None:
-        """Put a text in place of a field's own."""
+        """Replace the text of a field."""
         self.at(selector, "fill", text)
 
     def wait(self, selector: str, state: str = "visible") -> None:
@@ -129,7 +129,7 @@ class Page:
         self.wait("[data-late]", "detached")
 
     def wait_plain(self, selector: str) -> None:
-        """Wait for a part of the board's page without scripts: what is late comes with a reload."""
+        """Wait for a part of a page without scripts: reload until late sections have arrived."""
         self.wait(f"{selector}, [data-late]")
         while self.count("[data-late]"):
             self.steps(("reload",))
@@ -144,19 +144,19 @@ class Page:
         return [" ".join(text.split()) for text in self.at(selector, "allInnerTexts")]
 
     def count(self, selector: str) -> int:
-        """How many there are."""
+        """Return the number of matches."""
         return int(self.at(selector, "count"))
 
     def value(self, selector: str) -> str:
-        """What a field holds."""
+        """Return the content of a field."""
         return str(self.at(selector, "inputValue"))
 
     def script(self, expression: str) -> Any:
-        """What an expression of JavaScript comes to."""
+        """Return the value of a JavaScript expression."""
         return self.steps(("evaluate", expression))
 
     def said(self) -> list[str]:
-        """What was written to the console, thrown and asked since the last time."""
+        """Return the new console messages, exceptions and dialogs."""
         said: list[str] = self._chromium.ask("said", page=self._number)
         return said
 
@@ -170,7 +170,7 @@ class Page:
 
 
 def _cookies(url: str) -> Iterator[dict[str, object]]:
-    """The cookies with which a board lets in who opens its pages, as playwright takes them."""
+    """Yield the cookies that grant access to a board, in playwright's format."""
     for origin, cookie in COOKIES.items():
         if url.startswith(f"{origin}/") and "/open/" not in url:
             name, _, value = cookie.partition("=")

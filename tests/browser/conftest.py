@@ -20,7 +20,7 @@ def chromium() -> Iterator[Chromium]:
 
 @pytest.fixture
 def root(made: Path, tmp_path: Path) -> Path:
-    """A project of one's own: a copy of the module's."""
+    """A copy of the module's project."""
     return made_here(shutil.copytree(made, tmp_path / "p"))
 
 

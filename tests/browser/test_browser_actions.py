@@ -25,7 +25,7 @@ FORM = "#disciplines form[data-discipline-form]"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with its environment, which is the user's own one, made once on a machine."""
+    """A project with its environment, which is the user's, created once on a machine."""
     root = create_project(tmp_path_factory.mktemp("clicked") / "p")
     query(root, "UPDATE disciplines SET mcp_servers = ?", json.dumps(SERVERS))
     done = ralphgen("regen", root)
@@ -63,7 +63,7 @@ class TestRecord:
 
     @pytest.fixture
     def place(self) -> str:
-        """Where it is on the board."""
+        """The tested place of the board."""
         return "sessions"
 
     @pytest.fixture
@@ -141,11 +141,11 @@ class TestRecord:
 
 
 class TestPlaces:
-    """The places, each at an address of its own."""
+    """The places, each at its own address."""
 
     @pytest.fixture
     def place(self) -> str:
-        """Where it begins."""
+        """The first page of the tests."""
         return ""
 
     def test_links_lead_from_place_to_place(self, page: Page) -> None:
@@ -168,11 +168,11 @@ class TestPlaces:
 
 
 class TestMatrix:
-    """Who sees what."""
+    """The tools of each recipe."""
 
     @pytest.fixture
     def place(self) -> str:
-        """Where it is on the board."""
+        """The tested place of the board."""
         return "access"
 
     def test_pointing_at_a_cell_explains_it(self, page: Page) -> None:
@@ -227,11 +227,11 @@ def stale(root: Path) -> Path:
 
 
 class TestDrift:
-    """What `check` says, and the button."""
+    """The result of `check`, and the button."""
 
     @pytest.fixture
     def place(self) -> str:
-        """Where it is on the board."""
+        """The tested place of the board."""
         return "health"
 
     def test_a_click_regenerates(self, stale: Path, page: Page) -> None:
@@ -281,11 +281,11 @@ class TestDrift:
 
 
 class TestSessions:
-    """Those that there are."""
+    """The existing sessions."""
 
     @pytest.fixture
     def place(self) -> str:
-        """Where it is on the board."""
+        """The tested place of the board."""
         return "sessions"
 
     @pytest.fixture
@@ -330,7 +330,7 @@ class TestDisciplines:
 
     @pytest.fixture
     def place(self) -> str:
-        """Where it is on the board."""
+        """The tested place of the board."""
         return "knowledge"
 
     @pytest.fixture

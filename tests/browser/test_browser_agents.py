@@ -1,4 +1,4 @@
-"""Agents at work in a browser: started, watched as they go on, stopped, undone; and the loop."""
+"""Agents at work in a browser: started, watched live, stopped, undone; and the loop."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +22,7 @@ SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clie
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopProject]:
-    """A project whose agent says something, waits for `go`, says more, and waits for `end`."""
+    """A project whose agent writes a message, waits for `go`, writes more, and waits for `end`."""
     steps = [
         "begin",
         ["write", "new.txt", f"one\n{MARKUP}\n"],
@@ -94,7 +94,7 @@ def test_a_session_from_its_start_to_its_undo_by_mouse(
     page.script("document.body.dataset.mine = 'yes'")
     page.wait("#stream >> text=first words")
     (tmp_path / "go").touch()
-    page.wait("#stream >> text=further words")  # as it comes
+    page.wait("#stream >> text=further words")  # live
     page.wait("#tree >> text=new.txt")
     page.click("#tree summary >> text=new.txt")
 

@@ -1,4 +1,4 @@
-"""The board while others write: what is shown follows, and nobody loses their place."""
+"""The board during other writes: pages are updated, and keep the user's place."""
 
 import json
 import sqlite3
@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place() -> str:
-    """Where on the board a page is opened."""
+    """The place of the board where a page is opened."""
     return "tasks"
 
 
@@ -67,7 +67,7 @@ def test_a_section_that_is_late_again_and_again_comes_in_the_end(
     late, there = "#new-task[data-late]", "#new-task:not([data-late])"
     query(root, "PRAGMA journal_mode = delete")
     board.get("knowledge")
-    time.sleep(SETTLED + PACE)  # after that, nothing that moves has the page drawn anew
+    time.sleep(SETTLED + PACE)  # after that, no movement redraws the page
     with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as other:
         other.execute("BEGIN EXCLUSIVE")
         with chromium.page(f"{board.url}tasks/new") as page:

@@ -67,7 +67,7 @@ COVERED = """async () => {
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project in the middle of its work, with all that a page can show."""
+    """A project in the middle of its work, with everything that a page can show."""
     root = project_at_work(tmp_path_factory.mktemp("looks") / "p")
     policy = root / ".ralph/mcp/policy.py"
     policy.write_text(f"# mine\n{policy.read_text(encoding='utf-8')}", encoding="utf-8")
@@ -88,7 +88,7 @@ def board(root: Path) -> Iterator[BoardProcess]:
 
 @pytest.fixture(scope="module")
 def work_board(worked: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BoardProcess]:
-    """A board on it where an agent is on PATH, which can be started."""
+    """A board on it with an agent on PATH, which can be started."""
     program = tmp_path_factory.mktemp("programs") / "claude"
     program.write_text("#!/bin/sh\n", encoding="utf-8")
     program.chmod(0o755)
@@ -127,7 +127,7 @@ def test_work_is_well_laid_out_and_axe_finds_nothing_in_light_and_dark(
 
 
 def well_laid_out(page: Page) -> bool:
-    """Whether a page has none of the four faults."""
+    """Return whether a page has none of the four faults."""
     assert [] == page.script(f"({BROKEN})()"), "words are broken"
     assert [] == page.script(f"({SIDEWAYS})()"), "parts scroll sideways"
     assert [] == page.script(f"({OVER})()"), "parts are outside of the page"

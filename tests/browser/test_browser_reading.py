@@ -28,7 +28,7 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project in which every name and every text would rather be a program."""
+    """A project in which every name and every text tries to be a program."""
     root = initialized(tmp_path_factory.mktemp("read") / "p", "--kit", "dela", "--kit", "acm")
     for number, text in enumerate(HOSTILE, start=1):
         servers = [{"name": f"s{number}", "command": text, "args": [text], "env": {text: "hidden"}}]
@@ -65,7 +65,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def add_record(root: Path, number: int, text: str) -> None:
-    """Put on record of a task what would rather be a program, and let it be held or stale."""
+    """Record texts on a task that try to be programs, and make it held or stale."""
     query(
         root,
         "INSERT INTO ralphgen_sessions (id, recipe, discipline, task_id, feature, agent, model,"

@@ -1,4 +1,4 @@
-"""Work on tasks in a browser: by clicking, by keyboard, without JavaScript, and beside agents."""
+"""Work on tasks in a browser: by mouse, by keyboard, without JavaScript, and next to agents."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_keys_lead_to_tasks_and_through_their_list(
         page.press("e")
         page.wait("#field-title:focus")
         page.press("End")
-        page.type(" njk?/e")  # keys are letters while somebody is typing
+        page.type(" njk?/e")  # keys are letters while the user is typing
         page.press("Enter")
         page.wait("#notices .notice[data-ok=true]")
         page.wait_live()
@@ -203,7 +203,7 @@ PATHS = ("tasks", "tasks?view=columns", "tasks/1/edit", "tasks/4", "tasks/new")
 
 @pytest.fixture(scope="module")
 def read_board(made: Path) -> Iterator[BoardProcess]:
-    """A board on the module's project, which nobody changes."""
+    """A board on the module's project, which no test changes."""
     with board_process(made) as running:
         yield running
 

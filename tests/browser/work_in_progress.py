@@ -1,4 +1,4 @@
-"""A project in the middle of its work: what the board's pages of tasks, sessions and loops show."""
+"""A project in the middle of its work, for the board's pages of tasks, sessions and loops."""
 
 import json
 import os
@@ -31,7 +31,7 @@ LOOP = {
 
 
 def project_at_work(folder: Path) -> Path:
-    """Make a project in a folder in which agents have worked, and work."""
+    """Create a project in a folder with past and current work of agents."""
     root = initialized(folder, "--kit", "dela")
     learnings = json.dumps(
         [{"text": "Prices are in cents.", "source": "agent", "created": "2026-11-20T10:00:00Z"}]
@@ -80,7 +80,7 @@ def project_at_work(folder: Path) -> Path:
 
 
 def _add_work(root: Path) -> None:
-    """Add what agents have said, done and proved, and a loop that has ended."""
+    """Add messages, work and proof of agents, and a loop that has ended."""
     (root / "returns.py").write_text("def rounded(amount):\n    return amount\n", encoding="utf-8")
     git(root, "init", "-q")
     git(root, "add", ".")
@@ -172,7 +172,7 @@ def _events(*, ended: bool) -> Iterator[dict[str, object]]:
 
 @contextmanager
 def at_work(root: Path) -> Iterator[None]:
-    """Let a loop and the agent of a session be at work, as far as this process can say so."""
+    """Mark a loop and the agent of a session as running, as far as this process can."""
     begin = f"{json.dumps(_start())}\n".encode()
     path = root / SESSIONS / "loop-20261121T090000Z-00bb.jsonl"
     with launched_in(root / SESSIONS / LIVE), closing(HeldFile(path, begin)) as loop:

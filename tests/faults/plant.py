@@ -36,14 +36,14 @@ NOTICED, UNNOTICED, UNPLANTED = "noticed", "UNNOTICED", "CANNOT BE PLANTED"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: `old` stands once in the sources; `tests` are files below `tests/`."""
+    """One fault: `old` occurs once in the sources; `tests` are files below `tests/`."""
 
     name: str
     area: str
     old: str
     new: str
     tests: Sequence[str]
-    words: str = ""  # an expression for `-k`, where a few tests of the files are enough
+    words: str = ""  # an expression for `-k`, if a few tests of the files suffice
 
 
 class UnplantedError(Exception):
@@ -85,9 +85,9 @@ def tests_of(fault: Fault, tree: Path) -> list[Path]:
 
 
 def try_fault(fault: Fault, tree: Path, moment: int) -> tuple[str, str]:
-    """Return whether the tests notice the fault, and the first that fails or what is wrong.
+    """Return whether the tests notice the fault, and the first failing one or the problem.
 
-    `moment` is the time that the changed file bears: bytecode of another text never fits it.
+    `moment` is the modification time of the changed file, so that no other bytecode matches it.
     """
     try:
         place, tests = place_of(fault, tree), tests_of(fault, tree)
@@ -111,7 +111,7 @@ def write(place: Path, text: str, moment: int) -> None:
 
 
 def outcome(fault: Fault, tree: Path, tests: Sequence[Path]) -> tuple[str, str]:
-    """Return what the tests say of the tree as it is."""
+    """Return the result of the tests on the current tree."""
     arguments = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-p", "without_shrinking"]
     arguments += ["--no-header", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
     arguments += ["-m", "not (benchmark or soak or interop or browser)"]
@@ -129,7 +129,7 @@ def outcome(fault: Fault, tree: Path, tests: Sequence[Path]) -> tuple[str, str]:
 
 
 def tested(tree: Path, arguments: list[str], output: int) -> int | None:
-    """Return pytest's exit code, None where it does not end; it runs in a fork, with a warm start.
+    """Return pytest's exit code, or None on a timeout; it runs in a fork, with a warm start.
 
     Nothing of the tree is imported in this process.
     """
@@ -145,7 +145,7 @@ def tested(tree: Path, arguments: list[str], output: int) -> int | None:
         code = 1
         try:
             code = pytest.main(arguments)
-        finally:  # whatever it raises, a fork must not clean up what is its parent's
+        finally:  # a fork must never clean up resources of its parent
             os._exit(code)
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
@@ -185,7 +185,7 @@ def main() -> int:
 
 
 def listed(fault: Fault, tree: Path) -> tuple[str, str]:
-    """Return where a fault would be planted, without planting it."""
+    """Return the location of a fault, without planting it."""
     try:
         tests_of(fault, tree)
         return "at", str(place_of(fault, tree).relative_to(tree))

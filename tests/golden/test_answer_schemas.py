@@ -1,4 +1,4 @@
-"""Schemas of answers: which tools have one, and what it may hold and cost."""
+"""Schemas of answers: the tools that have one, its content and its cost."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -52,7 +52,7 @@ def test_only_lists_and_rows_have_a_schema(plan: ServerPlan) -> None:
     for kit in plan.kits:
         typed = kit.answers.keys()
         named = {tool.name for tool in kit.tools if tool.name.startswith(("list_", "get_"))}
-        if kit.key != "acm":  # whose answers are texts
+        if kit.key != "acm":  # its answers are texts
             assert named - {"get_project_info", "get_project_progress"} <= typed
         for tool in kit.tools:
             is_query = tool.module == "queries" or tool.name == "search"

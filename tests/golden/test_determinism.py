@@ -147,7 +147,7 @@ def test_no_row_of_the_database_shows_in_what_is_emitted(tmp_path: Path) -> None
         f"UPDATE recipe_configs SET name = '{recipe}'",
     )
     rendered = written_for_this_project(Project(root).files)
-    del rendered["manifest.json"]  # it holds digests, in which any short word may stand
+    del rendered["manifest.json"]  # it holds digests, which may contain any short word
 
     for word in SECRETS:
         assert [] == [path for path, text in rendered.items() if word in text], word

@@ -47,9 +47,9 @@ for place, _, names in sorted(os.walk(folder)):
 
 @pytest.fixture(scope="module")
 def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the server of every case; no dot folder, since linters skip those.
+    """A folder with the server of every case; not a dot folder, since linters skip those.
 
-    What lies in `runtime/` is written once, since it is the same everywhere.
+    The files in `runtime/` are written once, since they are the same everywhere.
     """
     trees = tmp_path_factory.mktemp("emitted") / "trees"
     trees.mkdir()
@@ -154,7 +154,7 @@ def test_every_emitted_text_is_utf8_with_plain_line_ends(trees: Path) -> None:
 
 
 def _ruff_config() -> str:
-    """The rules of fixtures/ruff.toml, with those that the runtime has where it comes from."""
+    """Return the rules of fixtures/ruff.toml, with the runtime's exceptions in the sources."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         rules = tomllib.load(file)["tool"]["ruff"]["lint"]["per-file-ignores"]
     moved: dict[str, list[str]] = {}
@@ -171,7 +171,7 @@ def _ruff_config() -> str:
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the files without what keeps linters and formatters away from them."""
+    """Write the files without the marks that make linters and formatters skip them."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The README beside a server is true: its tools, what they do to the project, and who sees them."""
+"""The README next to a server is true: its tools, their effects, and their sessions."""
 
 from pathlib import Path
 

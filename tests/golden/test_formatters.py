@@ -1,4 +1,4 @@
-"""Formatters and linters that run over a whole repository leave its servers as they are."""
+"""Formatters and linters of a whole repository do not change its servers."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ from driving import quiet
 from ralphgen.emit.workflows import checked, regenerate
 from ralphgen.project.root import FOLDER
 
-# What a project of another taste says: each of our modules would be written otherwise.
+# Settings of a project with a different style: they would change each of our modules.
 TASTE = """
 [tool.black]
 line-length = 60
@@ -27,7 +27,7 @@ RUNS = {
     "ruff format": (".",),
     "ruff check --fix --unsafe-fixes": (".",),
     "black": (".",),
-    "ruff format ": (OURS,),  # as hooks do, which name what is committed
+    "ruff format ": (OURS,),  # as hooks do, which name the committed files
     "ruff check --fix --unsafe-fixes ": (OURS,),
     "black ": (OURS,),
 }
@@ -35,7 +35,7 @@ RUNS = {
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A project with every kind of value, and a module that no formatter leaves as it is."""
+    """A project with every kind of value, and a module that every formatter changes."""
     root = lay_down("hostile", tmp_path / "project")
     regenerate(root, force=False, say=quiet)
     (root / "pyproject.toml").write_text(TASTE, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What is emitted for each project of fixtures/, byte by byte, and how others are refused."""
+"""The emitted files of each project of fixtures/, byte by byte, and the refusals of others."""
 
 import hashlib
 import json
@@ -115,7 +115,7 @@ def test_a_fixture_holds_either_a_server_or_a_refusal() -> None:
 
 
 def kit_texts(emitted: str, folder: Path) -> dict[str, str]:
-    """The files of a kit's folder by the path at which they are emitted."""
+    """Return the files of a kit's folder by their emitted path."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return {
         emitted + path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in files
@@ -123,7 +123,7 @@ def kit_texts(emitted: str, folder: Path) -> dict[str, str]:
 
 
 def contents(case: str) -> list[str]:
-    """The names of a case, a text of differences under the name of what it describes."""
+    """Return the names of a case; a text of differences has the name of its subject."""
     return sorted({path.name.removesuffix(".diff") for path in (FIXTURES / case).iterdir()})
 
 
@@ -134,7 +134,7 @@ def rendered(files: Files) -> dict[str, str]:
 
 
 def lists(plan: ServerPlan) -> dict[str, Any]:
-    """By kit and recipe, the tools in order: in full for a person, else what differs from that."""
+    """Return the tools in order, by kit and recipe: in full for the user, else the differences."""
     return {kit.key: by_recipe(plan, kit.key) for kit in plan.kits}
 
 
@@ -150,7 +150,7 @@ def by_recipe(plan: ServerPlan, key: str) -> dict[str, Any]:
 
 
 def differing(tool: dict[str, Any], whole: dict[str, Any]) -> Any:
-    """The name of a tool that is what a person sees, else the name and what is not."""
+    """Return the name of a tool if it equals the user's, else the name and the differences."""
     schema, full = tool["inputSchema"], whole["inputSchema"]
     given, known = schema["properties"], full["properties"]
     found: dict[str, Any] = {

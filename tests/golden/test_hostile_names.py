@@ -1,4 +1,4 @@
-"""Whatever a project calls its columns, personas, recipes and folders, its server works."""
+"""A server works with any names of columns, personas, recipes and folders."""
 
 import keyword
 import re
@@ -247,7 +247,7 @@ def hostile(name: str) -> bool:
 def stored(
     project: tuple[Path, Project], table: str, given: Mapping[str, Any], identity: int
 ) -> list[Any]:
-    """What the columns behind the arguments hold, straight from the database."""
+    """Return the values of the columns behind the arguments, straight from the database."""
     root, generated = project
     found = generated.schema.table(table)
     assert found is not None

@@ -1,4 +1,4 @@
-"""What other systems read of this repository: the action, the hooks, the registry's entry."""
+"""Files of this repository that other systems read: the action, the hooks, the registry entry."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def read(name: str) -> Any:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project of which git knows the server alone, as a checkout of a runner has it."""
+    """A project of which git tracks only the server, like a runner's checkout."""
     root = create_project(tmp_path / "p")
     git(root, "init", "--quiet", "--initial-branch", "main")
     git(root, "config", "user.name", "A Person")
@@ -216,7 +216,7 @@ def test_the_gate_of_the_action_refuses_events_with_secrets(tmp_path: Path) -> N
 
 
 def test_no_input_of_the_action_is_pasted_into_a_script() -> None:
-    """What a pull request names would be run there."""
+    """A pull request could inject code there."""
     assert not [one for one in read("action.yml")["runs"]["steps"] if "${{" in one.get("run", "")]
 
 
@@ -250,7 +250,7 @@ def test_the_hooks_of_pre_commit_run(root: Path) -> None:
 
 
 def test_the_entry_of_the_registry_keeps_its_rules() -> None:
-    """Those that it documents; the interop lane holds it against the official schema."""
+    """These are its documented rules; the interop lane checks it with the official schema."""
     entry = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
     (package,) = entry["packages"]
     serve, kit = package["packageArguments"]

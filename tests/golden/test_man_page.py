@@ -1,4 +1,4 @@
-"""The man page is what `docs/manpage.py` makes of the commands as they are."""
+"""The man page is the output of `docs/manpage.py` for the current commands."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_it_says_what_the_commands_take(goldens: Goldens) -> None:
-    """`--update-goldens` writes it anew."""
+    """`--update-goldens` regenerates it."""
     command = [sys.executable, str(ROOT / "docs/manpage.py")]
     printed = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
 

@@ -1,4 +1,4 @@
-"""Every recipe for every discipline: which tools and arguments are left, and what they cost."""
+"""Every recipe for every discipline: the remaining tools and arguments, and their cost."""
 
 import json
 from pathlib import Path
@@ -44,7 +44,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Project]:
 
 
 def rows(recipe: str, persona: str | None) -> dict[str, int | str]:
-    """What a session of the cell is about, by kind."""
+    """Return the rows of a session of the cell, by kind."""
     if recipe == "discuss":
         return {"discipline": "backend"}
     if recipe == "triage":
@@ -55,7 +55,7 @@ def rows(recipe: str, persona: str | None) -> dict[str, int | str]:
 
 
 def cell(tools: list[dict[str, Any]], whole: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The tools of a list, each with its arguments where they are not all, and the list's size."""
+    """Return the tools of a list, with their arguments unless complete, and the list's size."""
     return {"bytes": listed_bytes(tools), "tools": [spelled(tool, whole) for tool in tools]}
 
 

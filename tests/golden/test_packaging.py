@@ -57,7 +57,7 @@ def metadata(wheel: dict[str, bytes]) -> Message:
 
 
 def committed() -> set[str]:
-    """The files of the repository; none where the tests are those of a source archive."""
+    """Return the files of the repository; empty in a source archive."""
     listing = ["git", "ls-files", "-z"]
     listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=False)
     return {*filter(None, listed.stdout.decode().split("\0"))}

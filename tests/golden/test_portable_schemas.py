@@ -1,7 +1,7 @@
-"""Input schemas keep to what the APIs of OpenAI, Gemini, Anthropic and Bedrock accept.
+"""Input schemas satisfy the APIs of OpenAI, Gemini, Anthropic and Bedrock.
 
-One schema that an API refuses fails every request of a session. The rules are those that the four
-document for tools (function calling, tool use, ToolSpecification), for the keywords used here.
+If an API refuses one schema, every request of a session fails. The rules come from the four
+documentations of tools (function calling, tool use, ToolSpecification), for the keywords used here.
 """
 
 import re
@@ -21,7 +21,7 @@ from ralphgen.runtime.encoding import DIGITS, JSON
 from ralphgen.runtime.tool import portable
 
 TYPES = {"string", "integer", "number", "boolean", "array", "object"}
-# Gemini's Schema has no other keyword; some of its clients refuse what it does not have.
+# Gemini's Schema has no other keyword; some of its clients refuse unknown ones.
 KEYWORDS = {
     *("type", "description", "enum", "default", "items", "properties", "required"),
     *("minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "pattern"),
@@ -59,7 +59,7 @@ filter = ["state", "word", "void", "untyped"]
 
 
 def faults(rule: Any, place: str) -> Iterator[str]:
-    """Yield what one of the APIs would refuse."""
+    """Yield the faults that one of the APIs would refuse."""
     if not isinstance(rule, dict):
         yield f"{place}: not an object"
         return

@@ -1,4 +1,4 @@
-"""What a newcomer asks is answered within two clicks from the start page, under a heading."""
+"""A newcomer's questions are answered within two clicks from the start page, under a heading."""
 
 import re
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ QUESTIONS = {
     "Which settings are there?": ("docs/settings.md", "Settings"),
     "How do I let agents run make or npm?": ("ralphgen/kits/dela/README.md", ""),
 }
-ANSWERED = {  # what a reader looks for there, in the words that must not go
+ANSWERED = {  # readers' questions, with words that the answer must keep
     "How do I tell Claude Code, Cursor or Codex of the server?": "ralphgen connect claude",
     "I changed a table: what now?": "ralphgen regen",
     "How do I write a recipe of my own?": 'base = "',
@@ -116,7 +116,7 @@ def links(page: str) -> Iterator[str]:
 
 
 def section(page: str, heading: str) -> str:
-    """What stands under a heading of a page, to the next one of its rank; without one all of it."""
+    """Return the text under a heading of a page, to the next one of its rank; or all of it."""
     text = (ROOT / page).read_text(encoding="utf-8")
     if not heading:
         return text

@@ -49,7 +49,7 @@ def test_one_more_value_of_a_check_is_one_more_line(
 
 
 def test_one_more_value_of_a_check_is_recorded_by_a_line_and_four_digests(tmp_path: Path) -> None:
-    """As the README says: what is marked as generated, and folded in a review, changes too."""
+    """As the README says: generated files, which a review folds, change too."""
     old = files_of(tmp_path / "old", CHECKED)
     new = files_of(tmp_path / "new", CHECKED.replace("'pending', 'done'", "'pending', 'x', 'done'"))
     changed = {path: len(_lines(old[path], new[path])) for path in old if old[path] != new[path]}
@@ -94,7 +94,7 @@ def test_a_new_column_is_one_line_of_the_facts(tmp_path: Path) -> None:
 def test_a_new_column_of_comments_is_also_named_where_arguments_are_withheld(
     tmp_path: Path,
 ) -> None:
-    """A session that may not sign for others is told, one a line, what it may still give."""
+    """A session that may not sign for others reads its remaining arguments, one per line."""
     old = laid_down(tmp_path / "old")
     new = laid_down(tmp_path / "new", column("task_comments", "extra"))
 
@@ -120,7 +120,7 @@ def test_a_second_new_column_moves_nothing_else(tmp_path: Path) -> None:
 
 
 def test_rows_change_nothing(tmp_path: Path) -> None:
-    """Names, titles, prompts and order of rows stay out; only what a discipline removes counts."""
+    """Names, titles, prompts and order of rows have no effect; a discipline's removals do."""
     root = tmp_path / "project"
     old = laid_down(root, PERSON.format("aaaa"), PERSON.format("bbbb"))
 
@@ -167,14 +167,14 @@ def test_the_order_in_which_columns_were_added_changes_nothing(tmp_path: Path, t
 
 
 def test_the_order_of_columns_of_spec_070_changes_nothing(tmp_path: Path) -> None:
-    """Two of them came by ALTER TABLE in a7, and stand in their place in a8."""
+    """ALTER TABLE added two of them at the end in a7; in a8 they are in their place."""
     old, new = ((SCHEMAS / f"{name}.sql").read_text(encoding="utf-8") for name in ("a7", "a8"))
 
     assert files_of(tmp_path / "1", old) == files_of(tmp_path / "2", new)
 
 
 def test_where_the_database_lies_in_wait_changes_nothing(tmp_path: Path) -> None:
-    """Journal mode, page size and free pages are no facts of the schema."""
+    """Journal mode, page size and free pages are not part of the schema."""
     settings = "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL"
     churn = "CREATE TABLE gone (a); INSERT INTO gone VALUES (zeroblob(9999)); DROP TABLE gone"
 
@@ -215,7 +215,7 @@ def _lines(old: str, new: str) -> list[str]:
 def test_a_new_tool_is_a_line_for_each_agent_that_gets_it_and_none_for_a_person(
     tmp_path: Path,
 ) -> None:
-    """A person's own sessions have "all"; the manifest names what that is, a tool a line."""
+    """The user's own sessions have "all"; the manifest lists the tools, one per line."""
     tool = "append_feature_learning"
     old = laid_down(tmp_path / "old", "ALTER TABLE features DROP COLUMN learnings")
     new = laid_down(tmp_path / "new")
@@ -231,7 +231,7 @@ def test_a_new_tool_is_a_line_for_each_agent_that_gets_it_and_none_for_a_person(
 
 
 def test_at_most_twelve_files_are_a_projects_own(tmp_path: Path) -> None:
-    """All others are the same wherever ralph alone is on: nobody has to read them twice."""
+    """All others are the same in every project with ralph alone: one review of them is enough."""
     cases = ("a0", "b1", "full", "hostile", "structured_output")
     every = [Project(lay_down(case, tmp_path / case)).files for case in cases]
     names = {path for files in every for path in files}

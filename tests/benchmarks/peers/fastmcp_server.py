@@ -12,10 +12,10 @@ from typing import Any
 
 from task_store import TaskStore
 
-FASTMCP = import_module("fastmcp")  # not among what the tests install
+FASTMCP = import_module("fastmcp")  # not a dependency of the tests
 TOOLS = import_module("fastmcp.tools")
 STORE = TaskStore(sys.argv[1])
-PORT = 3  # its place among the arguments
+PORT = 3  # its position in the arguments
 
 
 async def run(self: Any, arguments: dict[str, Any]) -> Any:

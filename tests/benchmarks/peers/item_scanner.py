@@ -1,7 +1,7 @@
 """A search for items that reads every file at each call, on the official Python SDK.
 
-This is how such a server is written without an index: what is shown and what is matched comes from
-regular expressions, and a word is found wherever its letters are.
+Such a server without an index works like this: regular expressions extract the titles and match the
+query, and a word matches anywhere in a text.
 """
 
 import re
@@ -37,7 +37,7 @@ def search(
 
 
 def found(path: Path, kind: str, words: list[str], top: Path) -> dict[str, Any]:
-    """What is said of a file; its score is 0 where it does not match."""
+    """Return the facts of a file; its score is 0 if it does not match."""
     text = path.read_text(encoding="utf-8", errors="replace")
     title, version = TITLE.search(text), VERSION.search(text)
     place = path.relative_to(top).with_suffix("")

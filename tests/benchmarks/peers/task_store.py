@@ -1,4 +1,4 @@
-"""What a server written by hand does with the tasks table: the data path of the Python peers."""
+"""The data path of the Python peers: a hand-written server on the tasks table."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class TaskStore:
         self._connection.execute("PRAGMA synchronous = NORMAL")
 
     def call(self, tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer of a tool; of those that are only listed, what they were given."""
+        """Return the answer of a tool; tools that are only listed return their arguments."""
         tools = {
             "list_tasks": self.list_tasks,
             "get_task": self.get_task,
