@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -71,6 +71,7 @@ from ralphgen.runtime.tasks.claims import prerequisite_lists
 from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, plain
 from ralphgen.sessions.decide import Request as SessionRequest
 from ralphgen.sessions.decide import RowAsRead
+from ralphgen.sessions.questions import OpenQuestion, answer_question, open_questions
 
 if TYPE_CHECKING:
     from ralphgen.project.config import CheckSettings
@@ -648,6 +649,16 @@ class TaskActions:
 
         return self._outcome(task, "no comment was added", act)
 
+    def answer(self, task: int, form: Form) -> TaskOutcome:
+        """Answer the open question of a task with an option or a text."""
+
+        def act() -> TaskOutcome:
+            text = _text(form, "option") or _text(form, "answer")
+            number = answer_question(self._root, task, text, number_of(_text(form, "question")))
+            return TaskOutcome(ActionResult(True, f"task {task}: answered question {number}"), task)
+
+        return self._outcome(task, "no answer was stored", act)
+
     def _row(self, task: int) -> Row:
         """Return a task's stored values; empty without a task, which the tool then reports."""
         with Project(self._root).task_rows() as (rows, _):
@@ -775,6 +786,7 @@ def task_routes(desk: PageDesk) -> Sequence[Route]:
         Route("/tasks/{task:int}/enrich", area.enrich, methods=["POST"]),
         Route("/tasks/{task:int}/status", area.set_status, methods=["POST"]),
         Route("/tasks/{task:int}/comments", area.comment, methods=["POST"]),
+        Route("/tasks/{task:int}/answer", area.answer, methods=["POST"]),
     ]
 
 
@@ -834,6 +846,10 @@ class TaskPages:
     async def comment(self, request: Request) -> Response:
         """Add a comment to a task."""
         return await self._done(request, self._actions.comment, "#comments")
+
+    async def answer(self, request: Request) -> Response:
+        """Answer the open question of a task."""
+        return await self._done(request, self._actions.answer, "")
 
     async def _done(
         self, request: Request, act: Callable[[int, Form], TaskOutcome], place: str
@@ -906,6 +922,7 @@ class TaskPages:
             moves=_properties(schemas, SET_STATUS),
             says=_properties(schemas, COMMENT),
             said={} if asked.opened else said(asked.typed),
+            questions=_questions(self._root, asked.task),
             checks=checks_of(self._root, str(view.row["discipline"])),
             problems=problems,
             query=None,
@@ -964,6 +981,13 @@ def _enriched(
 ) -> tuple[EditField, ...]:
     """Return the fields that make a draft ready; none for any other task."""
     return fields_for(schemas.get(ENRICH, {}), row, typed) if row["status"] == "draft" else ()
+
+
+def _questions(root: Path, task: int) -> list[OpenQuestion]:
+    """Return the open question of a task; empty without a ledger that has questions."""
+    with suppress(ProjectError):
+        return [one for one in open_questions(root) if one.task == task]
+    return []
 
 
 def _prefilled(field: EditField, form: Form) -> EditField:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ralphgen.agents.agent import BLOCKED, DONE, Agent, AgentLine, LaunchOptions
+from ralphgen.agents.agent import ASKED, BLOCKED, DONE, Agent, AgentLine, LaunchOptions
 from ralphgen.agents.launch import SessionEnd, launch_session
 from ralphgen.emit.trust import content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
@@ -183,7 +183,7 @@ class ProjectWorkplace:
         self, task: int | None, status: str | None, outcome: str, worker: int
     ) -> None:
         """Name a task that is blocked now, though its agent has left it open."""
-        if status == BLOCKED and outcome != BLOCKED:
+        if status == BLOCKED and outcome not in (BLOCKED, ASKED):
             text = f'task {task} is blocked; for the reason, see "ralphgen task show {task}"'
             self._tell(event("note", worker=worker, text=text, blocked=task))
 

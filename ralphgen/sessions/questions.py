@@ -89,11 +89,11 @@ def asked_by(root: Path, session_id: str) -> int | None:
     return None
 
 
-def answer_question(root: Path, task: int, text: str) -> int:
+def answer_question(root: Path, task: int, text: str, number: int | None = None) -> int:
     """Answer the open question of a task, as the user; return its number.
 
     The task becomes pending, and both texts a comment. Raises `UsageError` for an invalid answer,
-    and `ProjectError` if the task has no open question.
+    and `ProjectError` if the task has no open question, or not the one with this `number`.
     """
     if not text.strip():
         raise UsageError("the answer must not be blank")
@@ -103,15 +103,19 @@ def answer_question(root: Path, task: int, text: str) -> int:
     began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     user = User(f"{_ANSWER_PREFIX}{began}-{os.urandom(4).hex()}")
     with writing_tasks(root, Project(root).schema) as (database, tables):
-        return database.writing(lambda: _answer(database, tables, user, task, text))
+        return database.writing(lambda: _answer(database, tables, user, task, text, number))
 
 
-def _answer(database: "Database", tables: Tables, user: User, task: int, text: str) -> int:
+def _answer(
+    database: "Database", tables: Tables, user: User, task: int, text: str, wanted: int | None
+) -> int:
     """Answer the open question of a task, in an open transaction; return its number."""
     (status,) = task_row(database, tables, task, ["status"])
     row = database.row(OPEN, [task])
     if row is None or status != BLOCKED:
         raise ToolError(f"task {task} has no open question")
+    if wanted not in (None, row[0]):
+        raise ToolError(f"question {wanted} of task {task} is not open, but question {row[0]} is")
     number, asker, question = row
     claim = other_claim(database, tables, user, task)
     if claim is not None and claim.session != asker:

@@ -357,6 +357,31 @@ class TestEditing:
         assert "Ada" in part(page, "task")
         assert 422 == blank.status
 
+    def test_a_question_is_answered_by_an_option_or_a_text(self, root: Path) -> None:
+        add_tables(root)
+        regenerate(root, force=False, say=lambda _: None)
+        ask = (
+            "INSERT INTO ralphgen_questions (task_id, session, asked, question, options) "
+            "VALUES (5, 's', 't', 'A <b> zone?', '[\"UTC\"]')"
+        )
+        query(root, ask)
+        with running_board(root) as board:
+            page = part(whole(board, "tasks/5"), "task")
+            late = board.post("tasks/5/answer", {"question": "7", "option": "UTC"})
+            blank = board.post("tasks/5/answer", {"question": "1", "answer": " "})
+            after = board.follow(board.post("tasks/5/answer", {"question": "1", "option": "UTC"}))
+            again = board.post("tasks/5/answer", {"question": "1", "answer": "local"})
+            query(root, "UPDATE tasks SET status = 'blocked' WHERE id = 5")
+            query(root, ask)
+            board.post("tasks/5/answer", {"question": "2", "answer": "local"})
+
+        assert "A &lt;b&gt; zone?" in page
+        assert [422] * 3 == [late.status, blank.status, again.status]
+        assert "An agent asks" not in part(after, "task")
+        found = query(root, "SELECT answer FROM ralphgen_questions ORDER BY number")
+        assert [("UTC",), ("local",)] == found
+        assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 5")
+
     def test_a_status_is_set_by_the_rules_of_the_tools(self, root: Path) -> None:
         with running_board(root) as board:
             fields = form_of(whole(board, "tasks/1"), "/tasks/1/status")
@@ -488,7 +513,11 @@ def test_stored_markup_is_text_in_every_field(root: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "path", ["tasks/new", "tasks/1/edit", "tasks/4/enrich", "tasks/1/status", "tasks/1/comments"]
+    "path",
+    [
+        *("tasks/new", "tasks/1/edit", "tasks/4/enrich", "tasks/1/status", "tasks/1/comments"),
+        "tasks/5/answer",
+    ],
 )
 def test_a_form_of_another_page_is_refused(root: Path, path: str) -> None:
     fields = {"title": "x", "status": "done", "body": "x"}

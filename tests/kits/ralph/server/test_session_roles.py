@@ -104,6 +104,22 @@ def test_the_login_can_do_no_more_than_the_session(walled: Walled) -> None:
         )
 
 
+def test_a_session_asks_about_its_own_task_and_answers_nothing(walled: Walled) -> None:
+    asked = "INSERT INTO ralphgen_questions (task_id, session, asked, question) VALUES ({}, {}, {})"
+    with walled.login("task_execution", task=1) as dsn:
+        with connected(
+            walled.root, "task_execution", env={VARIABLE: dsn}, task_id=1, user=None
+        ) as server:
+            answer = server.call("set_task_status", status="blocked", question="Which zone?")
+        assert refused(dsn, asked.format(2, "'test'", "'t', 'x'"))
+        assert refused(dsn, asked.format(1, "'other'", "'t', 'x'"))
+        assert refused(dsn, "UPDATE ralphgen_questions SET answer = 'yes'")
+        assert refused(dsn, "UPDATE ralphgen_questions SET question = 'x'")
+        assert refused(dsn, "DELETE FROM ralphgen_questions")
+    assert 1 == answer["asked"]
+    assert [(1, None)] == walled.run("SELECT task_id, answer FROM ralphgen_questions")
+
+
 def test_settings_do_not_widen_it(walled: Walled) -> None:
     with walled.login("task_execution", task=1) as dsn:
         for setting in (
