@@ -111,7 +111,7 @@ RULED = {
 
 
 def allowlists(root: Path) -> dict[str, list[str]]:
-    """What a person may have written on the tasks of a project."""
+    """Return allowlists that a user may have written for the tasks of a project."""
     makefile, link = root / "Makefile", root.parent / "link"
     build = entry("Task", makefile, "build")
     return {

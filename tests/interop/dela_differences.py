@@ -1,4 +1,4 @@
-"""What two servers list differently, and the tables in which every difference is written down."""
+"""The differences between two servers' listings, and the tables that document each of them."""
 
 import json
 import os
@@ -17,7 +17,7 @@ Sourced = dict[tuple[str, str], list[dict[str, Any]]]
 
 
 class Row(NamedTuple):
-    """A line of a table: what it is on, what each of the two does there, and why."""
+    """A line of a table: its subject, the behaviour of both servers, and the reason."""
 
     subject: tuple[str, ...]
     dela: str
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What two listings say differently of a task, or of the order of a runner's tasks."""
+    """A difference between two listings of a task, or of the order of a runner's tasks."""
 
     runner: str
     what: str
@@ -54,7 +54,7 @@ def written(section: str) -> list[Row]:
 def differences(
     root: Path, dela: Sequence[dict[str, Any]], ours: Sequence[dict[str, Any]]
 ) -> Iterator[Difference]:
-    """What two listings of a project say differently: task by task, and in which order."""
+    """Yield the differences between two listings of a project: task by task, and in order."""
     theirs, own = _by_source(root, dela), _by_source(root, ours)
     for key in theirs | own:
         for one, two in zip_longest(theirs.get(key, ()), own.get(key, ())):
@@ -81,7 +81,7 @@ def _of_a_task(
 
 
 def _by_source(root: Path, tasks: Sequence[dict[str, Any]]) -> Sourced:
-    """Tasks in their order, with paths as they are seen from the project."""
+    """Return the tasks in order, with paths relative to the project."""
     found: Sourced = {}
     for task in tasks:
         place = os.path.relpath(task["file_path"], root)

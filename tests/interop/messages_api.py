@@ -1,4 +1,4 @@
-"""A stand-in for the Messages API on the loopback: it plays a script and keeps every request."""
+"""A fake Messages API on the loopback: it plays a script and records every request."""
 
 import json
 import time
@@ -18,17 +18,17 @@ USAGE = {
 
 
 def says(text: str) -> Block:
-    """A block of text that the model is to say."""
+    """Return a block of text for the model."""
     return {"type": "text", "text": text}
 
 
 def calls(tool: str, **given: Any) -> Block:
-    """A block in which the model calls a tool; its id is set where it is played."""
+    """Return a block with the model's call of a tool; its id is set when it is played."""
     return {"type": "tool_use", "name": tool, "input": given}
 
 
 def thinks(seconds: float) -> Block:
-    """A block that is not said: so long the model takes for its turn."""
+    """Return a silent block: the time that the model takes for its turn."""
     return {"type": "pause", "seconds": seconds}
 
 
@@ -58,7 +58,7 @@ class MessagesApi(ScriptedHost[Sequence[Block]]):
 
 
 def playing(*turns: Sequence[Block]) -> AbstractContextManager[MessagesApi]:
-    """A running stand-in; it is gone at the end."""
+    """A running fake, ended with the block."""
     return running(MessagesApi(turns))
 
 
@@ -85,7 +85,7 @@ class _Requests(ScriptedRequests):
     server: MessagesApi
 
     def posted(self, path: str, body: bytes) -> None:
-        """Answer a message, as a stream where that is asked for."""
+        """Answer a message, as a stream if requested."""
         if path.endswith("/count_tokens"):
             self.send(200, "application/json", json.dumps({"input_tokens": len(body) // 4}))
         elif path != "/v1/messages":

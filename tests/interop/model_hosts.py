@@ -1,4 +1,4 @@
-"""Stand-ins on the loopback for the models of Codex and of Gemini CLI: they play a script.
+"""Fake hosts on the loopback for the models of Codex and of Gemini CLI: they play a script.
 
 A turn is a list of blocks, `says` and `calls` of `messages_api`, or the status of a failure.
 """
@@ -24,7 +24,7 @@ class ModelHost(ScriptedHost[Turn]):
 
 
 def hosting(*turns: Turn) -> AbstractContextManager[ModelHost]:
-    """A running stand-in; it is gone at the end."""
+    """A running fake, ended with the block."""
     return running(ModelHost(turns))
 
 
@@ -66,7 +66,7 @@ def _responses(turn: Sequence[Block], at: int) -> Iterator[dict[str, Any]]:
             item = {"type": "function_call", "id": f"fc_{at}_{index}", "name": name}
             item |= {"call_id": f"call_{at}_{index}", "arguments": json.dumps(block["input"])}
             item |= {"namespace": space} if space else {}
-            if "script" in block["input"]:  # of the code mode
+            if "script" in block["input"]:  # the code mode
                 item |= {"type": "custom_tool_call", "input": block["input"]["script"]}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
     usage = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}

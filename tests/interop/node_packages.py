@@ -23,7 +23,7 @@ def modules() -> Path:
 
 
 def program(name: str) -> Path:
-    """The program of a package that is to be tested."""
+    """Return the program of a tested package."""
     found = modules() / ".bin" / name
     assert found.exists(), f'"{found.parent}" has no "{name}": it is a package to test'
     return found

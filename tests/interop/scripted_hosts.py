@@ -1,4 +1,4 @@
-"""What stand-ins for the hosts of models share: a script of turns, played over HTTP."""
+"""The common part of fake model hosts: a script of turns, played over HTTP."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ class ScriptedHost(ThreadingHTTPServer, Generic[Turn]):
 
     @property
     def address(self) -> str:
-        """Its URL."""
+        """The host's URL."""
         return f"http://127.0.0.1:{self.server_port}"
 
     def next_turn(self, request: dict[str, Any]) -> Turn:
@@ -54,7 +54,7 @@ class ScriptedRequests(BaseHTTPRequestHandler):
         self.posted(self.path.partition("?")[0], body)
 
     def posted(self, path: str, body: bytes) -> None:
-        """Answer what was sent to a path."""
+        """Answer a request to a path."""
         raise NotImplementedError
 
     def log_message(self, *_: Any) -> None:
@@ -72,7 +72,7 @@ class ScriptedRequests(BaseHTTPRequestHandler):
 
 @contextmanager
 def running(host: Host) -> Iterator[Host]:
-    """A stand-in that runs; it is gone at the end."""
+    """Run a fake host; it is ended with the block."""
     with host:
         thread = threading.Thread(target=host.serve_forever, args=(0.05,))
         thread.start()

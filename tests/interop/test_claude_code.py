@@ -47,7 +47,7 @@ PATIENCE = 180
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a session: the process's end, and the stand-in with what the model was told."""
+    """The result of a session: the end of the process, and the fake host with the model's input."""
 
     done: subprocess.CompletedProcess[str]
     api: MessagesApi
@@ -59,7 +59,7 @@ class Played:
 
     @property
     def told(self) -> str:
-        """Everything that people and the system said in the first request."""
+        """Return all messages of the user and the system in the first request."""
         return str(self.api.asked[0]["messages"])
 
 
@@ -74,7 +74,7 @@ def project(tmp_path: Path) -> Iterator[Path]:
 
 
 def environment(root: Path, api: MessagesApi) -> dict[str, str]:
-    """Variables of a person who is new to Claude Code, and whose network is the stand-in."""
+    """Return the variables of a new user of Claude Code, whose network is the fake host."""
     programs = Path(MODULES).resolve() / ".bin"
     assert (programs / "claude").exists(), f'"{programs}" has no "claude": it is a package to test'
     home = root.with_name("home")
@@ -82,7 +82,7 @@ def environment(root: Path, api: MessagesApi) -> dict[str, str]:
     return {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
-        "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"],  # what was trusted
+        "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"],  # the record of trust
         "ANTHROPIC_BASE_URL": api.address,
         "ANTHROPIC_API_KEY": "dummy",
         "DISABLE_AUTOUPDATER": "1",
@@ -94,7 +94,7 @@ def environment(root: Path, api: MessagesApi) -> dict[str, str]:
 def played(
     root: Path, *turns: Sequence[Block], arguments: Sequence[str] = (), **variables: str
 ) -> Played:
-    """A session on the task 7, from a folder inside, in which the model takes the turns."""
+    """Play a session on task 7, from an inner folder, in which the model takes the turns."""
     inside = root / "src"
     inside.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "ralphgen", "launch", "task_execution", "--task", "7"]
@@ -113,7 +113,7 @@ def played(
 
 
 def offered(api: MessagesApi) -> dict[str, Any]:
-    """The tools of our server that the first request names; None for one that is loaded at need."""
+    """Return our server's tools in the first request; None for a tool that is loaded on demand."""
     first = api.asked[0]
     later = dict.fromkeys(re.findall(r"mcp__\w+", str(first["messages"])))
     now = {tool["name"]: tool["input_schema"] for tool in first["tools"]}
@@ -350,14 +350,14 @@ def test_claude_code_waits_for_checks_as_long_as_they_may_take(tmp_path: Path) -
 
 
 def prose(messages: list[dict[str, Any]]) -> str:
-    """What all blocks of text of some messages say."""
+    """Return the text of all text blocks of some messages."""
     contents = [message["content"] for message in messages]
     blocks = [[says(one)] if isinstance(one, str) else one for one in contents]
     return "\n".join(block.get("text", "") for some in blocks for block in some)
 
 
 def is_fenced(word: str, text: str) -> bool:
-    """Whether each place where the word stands is between fences, as CommonMark reads them."""
+    """Return whether each occurrence of the word is inside fences, as CommonMark reads them."""
     fence = ""
     found = []
     for line in text.splitlines():
@@ -442,7 +442,7 @@ def test_a_conversation_opens_in_the_terminal_with_its_prompt(project: Path) -> 
         )
         os.close(terminal)
         seen = shown(screen, b"A-WORD", patience=PATIENCE)
-        for _ in range(10):  # what is typed while it still draws is lost
+        for _ in range(10):  # input is lost while it still draws
             os.write(screen, b"/exit\r")
             seen += shown(screen, patience=6)
             if process.poll() is not None:
@@ -464,7 +464,7 @@ def ended(process: subprocess.Popen[bytes]) -> int:
 
 
 def settle_in(root: Path, home: Path) -> None:
-    """Answer beforehand what Claude Code asks a person at the first start."""
+    """Answer in advance the questions of Claude Code at the first start."""
     known = {
         "hasCompletedOnboarding": True,
         "customApiKeyResponses": {"approved": ["dummy"]},

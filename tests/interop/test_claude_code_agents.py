@@ -32,9 +32,9 @@ def project(tmp_path: Path) -> Path:
 def played(
     root: Path, *turns: Sequence[Block], arguments: Sequence[str] = (), trusted: bool = True
 ) -> tuple[list[dict[str, Any]], MessagesApi]:
-    """The events of Claude Code in the project, in which the model takes the turns.
+    """Return the events of Claude Code in the project, in which the model takes the turns.
 
-    A person has said there that the folder is `trusted`: without that no agent gets its server.
+    The user has `trusted` the folder there: without that no agent gets its server.
     """
     command = ["claude", "-p", "Go on", "--output-format", "stream-json", "--verbose"]
     allowed = ["--allowedTools", "mcp__ralph-backend", "Agent"]

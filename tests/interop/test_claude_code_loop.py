@@ -32,7 +32,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def writes(root: Path, text: str) -> list[dict[str, object]]:
-    """A turn that writes the file on which the check depends."""
+    """Return a turn that writes the file that the check reads."""
     return [calls("Write", file_path=str(root / "code.txt"), content=text)]
 
 

@@ -1,4 +1,4 @@
-"""The real Claude Code with the plugin that is written for it, offline: what its hooks deny."""
+"""The real Claude Code with its generated plugin, offline: the denials of its hooks."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def variables(root: Path, api: MessagesApi) -> dict[str, str]:
-    """Those of a person who has said that the project's folder is trusted."""
+    """Return the variables of a user who has trusted the project's folder."""
     found = environment(root, api)
     said = {"projects": {str(root): {"hasTrustDialogAccepted": True}}}
     (Path(found["HOME"]) / ".claude.json").write_text(json.dumps(said), encoding="utf-8")
@@ -61,7 +61,7 @@ def played(
     prompt: str = "Go on",
     plugin: Sequence[str] = ("--plugin-dir", PLUGIN),
 ) -> MessagesApi:
-    """A conversation with the plugin in which the model takes the turns, and may edit and call."""
+    """Play a conversation with the plugin; the model takes the turns, and may edit and call."""
     allowed = ["--allowedTools", "mcp__ralph", "mcp__ralph-backend", "Agent"]
     command = ["claude", "-p", prompt, "--permission-mode", "acceptEdits"]
     with playing(*turns) as api:
@@ -75,13 +75,13 @@ def writes(path: str | Path) -> Block:
 
 
 def session(root: Path) -> list[str]:
-    """The arguments by which Claude Code is started in a session on the task 1."""
+    """Return the arguments that start Claude Code in a session on task 1."""
     done = ralphgen("session", "create", "task_execution", "--task", "1", "--json", cwd=root)
     return ["--strict-mcp-config", "--mcp-config", json.loads(done.stdout)["mcp_config"]]
 
 
 def told(api: MessagesApi, words: str) -> int:
-    """How many requests came with these words as their newest message."""
+    """Return the number of requests with these words in their newest message."""
     return sum(words in str(one["messages"][-1]["content"]) for one in api.asked)
 
 

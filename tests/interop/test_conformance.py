@@ -11,7 +11,7 @@ from node_packages import NEEDED, modules, run_node
 
 SUITE = "@modelcontextprotocol/conformance/dist/index.js"
 RUN = re.compile(r"-\d{4}-\d\d-\d\dT.*")
-# What a server can pass that has none of the tools, prompts and resources that the suite looks for.
+# Checks that a server without the suite's tools, prompts and resources can pass.
 PASSED = {
     "2025-11-25": {
         *("server-initialize", "ping", "tools-list", "resources-list", "prompts-list"),
@@ -65,7 +65,7 @@ def test_a_skill_is_served_as_the_extension_has_it(tmp_path: Path, scenario: str
 
 
 def results(port: int, version: str, folder: Path) -> tuple[set[Check], set[Check]]:
-    """The checks that failed, and those that passed."""
+    """Return the failed checks, and the passed ones."""
     run_node(
         modules() / SUITE,
         *("server", "--url", f"http://127.0.0.1:{port}/mcp/ralph"),

@@ -1,4 +1,4 @@
-"""The released dela beside our server: every difference is written down, and all of it is true."""
+"""The released dela compared with our server: every difference is documented and true."""
 
 import json
 import platform
@@ -41,9 +41,9 @@ ANY_ORDER = "*"
 
 @pytest.fixture(scope="module", autouse=True)
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A PATH on which the same is found on every machine, and bash for the user's shell.
+    """Use a PATH with the same programs on every machine, and bash as the user's shell.
 
-    `docker` is there without its plugin, and `install` bears the name of a task.
+    `docker` is there without its plugin, and `install` has the name of a task.
     """
     folder = tmp_path_factory.mktemp("programs")
     for name in PROGRAMS:
@@ -85,13 +85,13 @@ def both(root: Path, home: Path, *entries: str) -> Iterator[tuple[Driver, Driver
 def ask_both(
     servers: tuple[Driver, Driver], ask: Callable[..., str], *arguments: Any
 ) -> tuple[str, str]:
-    """What a question to each of them comes to."""
+    """Return the answers of both to a question."""
     theirs, own = servers
     return ask(theirs, *arguments), ask(own, *arguments)
 
 
 def compare(section: str, found: Mapping[str, tuple[str, str]]) -> None:
-    """Cases and what dela and ours made of them: those that differ are the lines of the table."""
+    """Compare the results of dela and ours: the differing cases must be the lines of the table."""
     lines = written(section)
     told = {row.subject[0]: (row.dela, row.ours) for row in lines}
     differing = {case: both for case, both in found.items() if both[0] != both[1]}
@@ -107,7 +107,7 @@ def test_the_tables_are_on_the_version_that_is_tested() -> None:
 
 
 def listed_by_both(root: Path, home: Path) -> list[Difference]:
-    """The differences between the listings of a project in which everything is allowed."""
+    """Return the differences between the listings of a project in which everything is allowed."""
     with both(root, home, entry("Directory", root)) as servers:
         one, two = (server.call("list_tasks")["tasks"] for server in servers)
     assert {frozenset(task) for task in one} == {frozenset(task) for task in two}
@@ -118,7 +118,7 @@ def listed_by_both(root: Path, home: Path) -> list[Difference]:
 
 
 def test_listings_differ_as_it_is_written_and_in_nothing_else(tmp_path: Path) -> None:
-    """In two repositories: the fixture, and one that dela reads more of."""
+    """Two repositories are compared: the fixture, and one that dela supports better."""
     roots = fixture_repository(tmp_path / "all"), project_with(tmp_path / "plain", PLAIN)
     found = [one for root in roots for one in listed_by_both(root, tmp_path / "home")]
     lines = [
@@ -138,7 +138,7 @@ def test_listings_differ_as_it_is_written_and_in_nothing_else(tmp_path: Path) ->
 
 
 def outcome(driver: Driver, tool: str, arguments: Mapping[str, Any]) -> str:
-    """What a call comes to: a code of the protocol, how a task has ended, or "answer"."""
+    """Return the result of a call: a code of the protocol, the end of a task, or "answer"."""
     wait = {"wait_for_exit_seconds": 20} if tool == "task_start" else {}
     try:
         failed, text = driver.ask(tool, {**wait, **arguments})
@@ -148,13 +148,13 @@ def outcome(driver: Driver, tool: str, arguments: Mapping[str, Any]) -> str:
     if tool != "task_start":
         return "answer"
     answer = json.loads(text)
-    if answer["state"] == "running":  # dela says so of what has just ended, too
+    if answer["state"] == "running":  # dela reports this for a task that has just ended too
         answer = ended(driver, answer["pid"])
     return f"signal {answer['signal']}" if answer.get("signal") else f"exit {answer['exit_code']}"
 
 
 def ended(driver: Driver, pid: int) -> dict[str, Any]:
-    """Wait until a process has ended; what the server knows of it then."""
+    """Wait until a process has ended; return the server's facts about it."""
 
     def status() -> dict[str, Any]:
         told = driver.call("task_status", pid=pid)
@@ -166,7 +166,7 @@ def ended(driver: Driver, pid: int) -> dict[str, Any]:
 
 
 def stopped_twice(driver: Driver) -> str:
-    """What the second stop of a task comes to."""
+    """Return the result of the second stop of a task."""
     pid = driver.call("task_start", unique_name="hold", wait_for_exit_seconds=0)["pid"]
     driver.call("task_stop", pid=pid)
     ended(driver, pid)
@@ -184,7 +184,7 @@ def test_the_same_calls_come_to_the_same_but_for_what_is_written(tmp_path: Path)
 
 
 def fields(driver: Driver) -> dict[str, str]:
-    """The fields of each tool's answer on a task that goes on."""
+    """Return the fields of each tool's answer about a running task."""
     started = driver.call("task_start", unique_name="hold", wait_for_exit_seconds=0)
     pid = started["pid"]
     status, told = driver.call("status"), driver.call("task_status", pid=pid)
@@ -216,7 +216,7 @@ def allowed(driver: Driver) -> str:
 
 
 def allowed_by_both(root: Path, own: Driver) -> tuple[str, str]:
-    """What the allowlist of this moment lets start; dela is started for it, if it does."""
+    """Return what the current allowlist permits in both; dela is started for it, if it starts."""
     command = dela_command(root)
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if b"configuration is unavailable" in done.stderr:
@@ -226,7 +226,7 @@ def allowed_by_both(root: Path, own: Driver) -> tuple[str, str]:
 
 
 def test_one_allowlist_means_the_same_to_both_but_for_what_is_written(tmp_path: Path) -> None:
-    """Ours is asked on and on, and dela is started anew for each: it reads the file only then."""
+    """Ours is queried repeatedly, and dela is restarted for each: it reads the file only then."""
     home = tmp_path / "home"
     root = project_with(home / "project", RULED)
     (home / "link").symlink_to(root)

@@ -1,7 +1,7 @@
 """The MCP Inspector's command line on an emitted server, in both eras of the protocol.
 
-Each request starts it anew: resources and prompts are asked for in one era here, and in both by the
-TypeScript SDKs, on which it stands (`test_typescript`).
+Each request starts it again. Resources and prompts are requested in one era here, and in both by
+the TypeScript SDKs, which it uses (`test_typescript`).
 """
 
 import json
@@ -14,27 +14,27 @@ from node_packages import NEEDED, program, run_node
 
 pytestmark = NEEDED
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
-WELL, FAILED, TOOL_FAILED = 0, 1, 5  # exit codes; what is not portable makes it 6
+WELL, FAILED, TOOL_FAILED = 0, 1, 5  # exit codes; a result that is not portable makes it 6
 
 
 class Inspector:
-    """The program on a project's server, which each request starts anew."""
+    """The program on a project's server, started for each request."""
 
     def __init__(self, root: Path, recipe: str, era: str, home: Path) -> None:
-        """Speaks to a server in a session of the recipe; what it keeps goes to `home`."""
+        """Connect to a server in a session of the recipe; its state goes to `home`."""
         self._server = server_command(root, *on_context(context_for(root, recipe)))
         self._era = era
         self._variables = {"HOME": str(home), "MCP_CATALOG_PATH": str(home / "catalog.json")}
 
     def run(self, method: str, *options: str) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error; the last holds what is warned of."""
+        """Return the exit code, standard output and standard error, which contains warnings."""
         era = ("--protocol-era", self._era, "--format", "json")
         command = ("--cli", *self._server, "--method", method, *options, *era)
         done = run_node(program("mcp-inspector"), *command, variables=self._variables)
         return done.returncode, done.stdout, done.stderr
 
     def result(self, method: str, *options: str) -> dict[str, Any]:
-        """The result of a request that must go well, without what the newer era adds to each."""
+        """Return the result of a request that must succeed, without the newer era's additions."""
         code, out, said = self.run(method, *options)
         assert (WELL, "") == (code, said), out
         found: dict[str, Any] = json.loads(out)["result"]
@@ -42,7 +42,7 @@ class Inspector:
         return {key: value for key, value in found.items() if key not in added}
 
     def error(self, expected: int, method: str, *options: str) -> dict[str, Any]:
-        """What is said of a request that must end in this exit code."""
+        """Return the error of a request that must end with this exit code."""
         code, out, said = self.run(method, *options)
         assert expected == code, (out, said)
         found: dict[str, Any] = json.loads(said)["error"]

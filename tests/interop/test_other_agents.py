@@ -28,14 +28,14 @@ AGENTS = pytest.mark.parametrize("agent", TOOLS)
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a session: the process's end, and what the model was asked."""
+    """The result of a session: the end of the process, and the requests to the model."""
 
     done: subprocess.CompletedProcess[str]
     host: ModelHost
 
     @property
     def asked(self) -> str:
-        """All that the last request holds."""
+        """Return the whole last request."""
         return json.dumps(self.host.asked[-1], ensure_ascii=False)
 
 
@@ -58,7 +58,7 @@ def played(
     options: tuple[str, ...] = (),
     trusted: bool = True,
 ) -> Played:
-    """A session on the task 7 in which the model takes the turns; the agent gets the options."""
+    """Play a session on task 7 in which the model takes the turns; the agent gets the options."""
     home = settled(root, agent)
     if not trusted:
         (home / ".gemini/trustedFolders.json").unlink()
@@ -75,7 +75,7 @@ def played(
             env={
                 "PATH": f"{program(agent).parent}{os.pathsep}{os.environ['PATH']}",
                 "HOME": str(home),
-                "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"],  # what was trusted
+                "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"],  # the record of trust
                 "LOOP_KEY": "dummy",
                 "GEMINI_API_KEY": "dummy",
                 "GOOGLE_GEMINI_BASE_URL": host.address,
@@ -91,7 +91,7 @@ def played(
 
 
 def settled(root: Path, agent: str) -> Path:
-    """The home of a person who has used the agent, and whose own settings name other servers."""
+    """Return the home of a user who has used the agent, and whose settings name other servers."""
     home = root.with_name("home")
     folder = home / f".{agent}"
     folder.mkdir(parents=True, exist_ok=True)

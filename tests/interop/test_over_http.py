@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 
 
 def told(server: HttpServer, script: str, own: str, *requests: Any) -> dict[str, Any]:
-    """What a TypeScript client saw of the server in the session of a token."""
+    """Return a TypeScript client's view of the server in the session of a token."""
     asked = (str(modules()), json.dumps(requests), server.url)
     done = run_node(HERE / script, *asked, variables={"RALPH_TOKEN": own})
     assert 0 == done.returncode, done.stderr
@@ -125,7 +125,7 @@ def inspected(
 
 @pytest.fixture
 def place(server: HttpServer, tmp_path: Path) -> Path:
-    """A copy of the project on the machine of an agent, whose folder beside it is a new home."""
+    """A copy of the project on the machine of an agent, with a new home next to it."""
     root = tmp_path / "project"
     shutil.copytree(server.root, root, ignore=shutil.ignore_patterns("*.log"))
     (tmp_path / "home").mkdir()
@@ -141,7 +141,7 @@ def entered(server: HttpServer, root: Path, client: str) -> None:
 def run_agent(
     root: Path, command: Sequence[str], own: str, variables: Mapping[str, str]
 ) -> "subprocess.CompletedProcess[str]":
-    """The end of an agent that a person starts in the project's folder, with the token set."""
+    """Return the end of an agent that the user starts in the project's folder, with the token."""
     name, *arguments = command
     return subprocess.run(
         [program(name), *arguments],
@@ -204,7 +204,7 @@ def test_claude_code_works_with_the_session_of_its_token(
 
 
 def approve(root: Path) -> None:
-    """Trust the folder and its servers, as a person does at the first start."""
+    """Trust the folder and its servers, as a user does at the first start."""
     told = {"hasTrustDialogAccepted": True, "enabledMcpjsonServers": ["ralph"]}
     known = {
         "hasCompletedOnboarding": True,

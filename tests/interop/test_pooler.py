@@ -1,4 +1,4 @@
-"""PostgreSQL behind PgBouncer: pooled by session all is as without, by transaction what is told."""
+"""PostgreSQL behind PgBouncer: session pooling works normally; transaction pooling is reported."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +34,7 @@ class Pooled:
 
     @property
     def env(self) -> dict[str, str]:
-        """What a server finds in its environment."""
+        """Return a server's environment."""
         return {VARIABLE: self.pooler.dsn}
 
     def titles(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""Prettier, run over a whole repository, leaves its servers as they are."""
+"""Prettier, run over a whole repository, does not change its servers."""
 
 from pathlib import Path
 

@@ -33,14 +33,14 @@ from proxies import Proxy
 from ralphgen.emit.workflows import regenerate
 
 pytestmark = [pytest.mark.interop, needs_postgresql]
-NOTICE = ("--notice", "5")  # as the Containerfile has it
+NOTICE = ("--notice", "5")  # as in the Containerfile
 PROXIES = {"caddy": proxies.caddy, "nginx": proxies.nginx}
 TASK = "SELECT status FROM tasks WHERE id = 1 FOR UPDATE"
 
 
 @dataclass
 class Team:
-    """Two servers on one database behind a proxy; `url` is what clients are told."""
+    """Two servers on one database behind a proxy; `url` is the address for clients."""
 
     proxy: Proxy
     root: Path
@@ -68,7 +68,7 @@ class Team:
             connection.close()
 
     def call(self, own: str, tool: str, **arguments: Any) -> tuple[int, bytes]:
-        """Status and body of a call of a tool on a connection of its own."""
+        """Return status and body of a call of a tool on a new connection."""
         body = message("tools/call", {"name": tool, "arguments": arguments})
         return self.ask("/mcp/ralph", body, headers(own, HANDSHAKES[-1]))
 
@@ -163,7 +163,7 @@ def test_a_long_call_is_waited_for(team: Team) -> None:
 
 @contextmanager
 def waiting_call(team: Team, own: str) -> Iterator[tuple[Any, Callable[[], None]]]:
-    """A call that waits for a row which somebody else holds, until that is released."""
+    """A call that waits for a locked row, until that is released."""
     with ThreadPoolExecutor() as pool, psycopg.connect(team.dsn) as holder:
         holder.execute(TASK)
         calling = pool.submit(team.call, own, "set_task_status", id=1, status="blocked", reason="x")
@@ -185,7 +185,7 @@ def test_what_is_too_long_is_refused(team: Team) -> None:
 
 
 class Stream(BaseHTTPRequestHandler):
-    """Sends a first event, and the second one when it is told to."""
+    """Sends a first event, and a second one on request."""
 
     protocol_version = "HTTP/1.1"
     go = threading.Event()
@@ -214,7 +214,7 @@ class Stream(BaseHTTPRequestHandler):
 
 @pytest.mark.parametrize("name", PROXIES)
 def test_a_stream_is_passed_on_as_it_comes(tmp_path: Path, name: str) -> None:
-    """No answer of ours is a stream yet; what the SDK's app sends as one must not wait."""
+    """Our answers are not streams yet; a stream of the SDK's app must not be delayed."""
     if not proxies.program(name):
         pytest.skip(f"there is no {name}")
     Stream.go.clear()
@@ -258,9 +258,7 @@ def test_a_server_that_is_killed_is_made_up_for_by_the_other(team: Team) -> None
         start_again(team, 0)
         load.goes_on()
 
-    assert len(load.failures) <= 2 * LOADS, (
-        load.failures
-    )  # Caddy: what was to be sent just then too
+    assert len(load.failures) <= 2 * LOADS, load.failures  # Caddy: also pending data
 
 
 def test_servers_that_are_started_again_one_by_one_lose_no_request(team: Team) -> None:
@@ -288,7 +286,7 @@ def kill_whole(server: HttpServer) -> None:
 
 
 def start_again(team: Team, number: int) -> None:
-    """Start a server where it was, and wait until the proxy asks it again."""
+    """Restart a server at its address, and wait until the proxy uses it again."""
     port = str(team.servers[number].port)
     team.servers[number] = team.stack.enter_context(serving(team.root, "--port", port, *NOTICE))
     assert until(lambda: served(team.servers[number]) > 0)
@@ -298,7 +296,7 @@ LOADS = 4
 
 
 class Load:
-    """What clients have met that call without a pause."""
+    """The results of clients that call without a pause."""
 
     def __init__(self) -> None:
         self.counts = [0] * LOADS

@@ -1,4 +1,4 @@
-"""Completion in the shells that people use, each told once to complete; and the man page."""
+"""Completion in common shells, each set up once; and the man page."""
 
 import os
 import pty
@@ -40,7 +40,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def home_of(shell: str, folder: Path) -> dict[str, str]:
-    """The environment of a person who has told a shell to complete."""
+    """Return the environment of a user who has set up completion in a shell."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     folder.mkdir()
     variables = {"HOME": str(folder), "PATH": programs, "TERM": "dumb", "LC_ALL": "C.UTF-8"}
@@ -73,7 +73,7 @@ def at_terminal(shell: str, variables: dict[str, str], folder: Path) -> Iterator
 
 
 def read_until(terminal: int, words: str) -> str:
-    """What a terminal shows until these words stand there, or nothing comes any more."""
+    """Return a terminal's output up to these words, or until there is no more."""
     shown = ""
     end = time.monotonic() + PATIENCE
     while words not in shown and time.monotonic() < end:

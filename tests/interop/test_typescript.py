@@ -17,7 +17,7 @@ Request = tuple[str, dict[str, Any]]
 
 
 def told(root: Path, script: str, recipe: str, *requests: Request) -> dict[str, Any]:
-    """What the client saw of the project's server in a session of the recipe."""
+    """Return the client's view of the project's server in a session of the recipe."""
     server = server_command(root, *on_context(context_for(root, recipe)))
     found = run_node(HERE / script, str(modules()), json.dumps(requests), *server)
     assert 0 == found.returncode, found.stderr

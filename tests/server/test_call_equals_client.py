@@ -47,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sample(tool: Mapping[str, Any]) -> dict[str, object]:
-    """Arguments that a tool may take: those that it needs."""
+    """Return minimal arguments of a tool: the required ones."""
     schema = tool["inputSchema"]
     return {
         name: (rule.get("enum") or [SAMPLES.get(str(rule.get("type")), "auth")])[0]
@@ -57,7 +57,7 @@ def sample(tool: Mapping[str, Any]) -> dict[str, object]:
 
 
 def asked(driver: Driver, tool: str, arguments: Mapping[str, object]) -> tuple[bool, str]:
-    """Whether a client's call is refused, and what it is told."""
+    """Return whether a client's call is refused, and its answer."""
     try:
         return driver.ask(tool, arguments)
     except MCPError as error:

@@ -1,4 +1,4 @@
-"""Names and ids are completed by their beginning, and prompts are what their arguments make."""
+"""Names and ids are completed from their beginning, and prompts are built from their arguments."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def server(project: Path, request: pytest.FixtureRequest) -> Iterator["Asking"]:
 
 
 class Asking(Speaker):
-    """What a session is asked about prompts, and the values of their arguments."""
+    """A session's requests for prompts, and for the values of their arguments."""
 
     def complete(self, template: str, argument: str, value: str) -> dict[str, Any]:
         reference = {"type": "ref/resource", "uri": template}

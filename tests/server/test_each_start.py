@@ -1,4 +1,4 @@
-"""A server of any kit answers the same at its first start and at later ones, by what was kept."""
+"""A server of any kit answers the same at its first start and, from its cache, at later ones."""
 
 import subprocess
 import sys

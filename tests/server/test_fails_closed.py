@@ -1,4 +1,4 @@
-"""A server whose files, policy or database are not right stops before it speaks."""
+"""A server whose files, policy or database are invalid stops before its first message."""
 
 import json
 import sqlite3
@@ -59,7 +59,7 @@ WORDS = {
 
 
 def emitted_with(root: Path, tools: str, every: object = None) -> None:
-    """Let the policy say `tools` for a person, and the manifest that these are `every` tool."""
+    """Set the user's tools in the policy to `tools`, and in the manifest to `every`."""
     policy, manifest = (root / ".ralph/mcp" / name for name in ("policy.py", "manifest.json"))
     text = policy.read_text(encoding="utf-8")
     assert 1 == text.count(ALL_TOOLS)
@@ -84,7 +84,7 @@ def test_a_policy_that_says_all_in_any_other_way_stops_the_server(
 
 
 def test_what_a_person_lacks_is_seen_in_the_policy(own: Path) -> None:
-    """A list is what it says, whatever tools there are."""
+    """A list is taken literally, regardless of the existing tools."""
     emitted_with(own, '"ralph": ["get_task", "list_tasks"],')
 
     enabled = {"ralph": ["get_task", "list_tasks", "delete_task"]}

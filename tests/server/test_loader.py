@@ -1,4 +1,4 @@
-"""A server runs what its manifest lists, as it was generated, and nothing else of its folder."""
+"""A server runs the files of its manifest, as they were generated, and nothing else."""
 
 import _sqlite3
 import marshal
@@ -28,7 +28,7 @@ MARK = "import pathlib; pathlib.Path({mark!r}).write_text('ran', encoding='utf-8
 SHADOWED = ("_json", "_signal", "_sqlite3", "gc", "hashlib", "json", "marshal", "os", "re", "site")
 
 
-WARM = 3  # starts until the last one has kept all that later ones use
+WARM = 3  # starts until the caches of later starts are complete
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def either(own: Path, request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def mark(tmp_path: Path) -> Path:
-    """What foreign code would write."""
+    """The file that foreign code would write."""
     return tmp_path / "mark"
 
 
@@ -151,7 +151,7 @@ def test_a_listed_module_may_not_have_the_name_of_a_standard_one(either: Path) -
 def test_an_extension_module_of_an_earlier_start_is_loaded_only_from_the_search_path(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A record says where such modules were, also if PYTHONPATH named the directory."""
+    """A record contains the location of such modules, also if PYTHONPATH named the directory."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     for file in Path(_sqlite3.__file__).parent.glob("*.so"):
@@ -176,7 +176,7 @@ def test_a_module_that_is_not_listed_is_not_found(either: Path, mark: Path) -> N
 
 @pytest.mark.parametrize("file", ["policy.py", "server.py", "runtime/protocol/background.py"])
 def test_an_edited_module_is_refused_until_it_is_restored(either: Path, file: str) -> None:
-    """Even one that is imported later, or that has run already."""
+    """This includes modules that are imported later, or that have run already."""
     path = generated(either, file)
     before = path.read_text(encoding="utf-8")
     for _ in range(2):
@@ -190,7 +190,7 @@ def test_an_edited_module_is_refused_until_it_is_restored(either: Path, file: st
 
 
 def test_an_edit_that_keeps_size_and_times_is_refused(either: Path) -> None:
-    """The change time tells it from the verified file, or the inode of a file in its place."""
+    """Its change time differs from the verified file's, or its inode does."""
     path = generated(either, "policy.py")
     about, source = path.stat(), path.read_bytes()
     path.write_bytes(source.replace(b"list_tasks", b"lost_tasks"))
@@ -254,7 +254,7 @@ def test_a_server_without_a_whole_loader_is_refused(own: Path, name: str, text: 
 
 
 def test_an_edit_during_a_start_does_not_run(own: Path, mark: Path) -> None:
-    """The compiled bytes are the compared ones, whatever the file holds a moment later."""
+    """The compiled bytes are the compared ones, even if the file changes a moment later."""
     path = generated(own, "runtime/start.py")
     source = path.read_bytes()
     edit_when_read = (
@@ -332,7 +332,7 @@ def test_a_warm_start_opens_no_source_but_server_py(own: Path) -> None:
 
 @pytest.mark.parametrize("later", [-(10**6), 0, 10**6])
 def test_the_first_start_uses_a_record_that_init_made(own: Path, later: int) -> None:
-    """Whatever the times of modification, which an archive may restore."""
+    """Modification times do not matter, because an archive may restore them."""
     path = generated(own, "policy.py")
     path.touch()
     os.utime(path, (path.stat().st_atime, path.stat().st_mtime + later))
@@ -454,7 +454,7 @@ def test_a_record_in_a_directory_that_others_can_write_is_not_run(
     planted(own, mark)
     checked(own)
 
-    assert mark.exists()  # from a folder of the user's own: the test could fail
+    assert mark.exists()  # from the user's own folder: this proves that the test can fail
 
     for mode in (0o770, 0o707, 0o777, 0o722):
         mark.unlink(missing_ok=True)
@@ -549,7 +549,7 @@ def test_a_schema_is_compared_again_when_its_text_has_changed(own: Path) -> None
 
 
 def test_a_copied_project_has_its_own_record(own: Path, tmp_path: Path) -> None:
-    """Stamps of one directory say nothing about another."""
+    """Stamps of one directory are not valid for another."""
     checked(own)
     checked(own)
     shutil.copytree(own, tmp_path / "copy")

@@ -122,7 +122,7 @@ def test_a_cancelled_task_stops_what_it_has_started(wire: Wire) -> None:
 
 
 def test_a_call_that_its_client_has_cancelled_becomes_no_task(wire: Wire, tmp_path: Path) -> None:
-    """Though what it has started takes its time to end."""
+    """This holds even if its process takes time to end."""
     begun = tmp_path / "begun"
     wire.send("tools/call", start("stubborn", str(begun)), id="call")
     assert until(begun.exists)
@@ -133,7 +133,7 @@ def test_a_call_that_its_client_has_cancelled_becomes_no_task(wire: Wire, tmp_pa
 
 
 def test_a_task_of_a_call_that_nobody_wants_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where that is said in the moment in which it becomes one."""
+    """The cancellation arrives at the moment when it becomes a task."""
     monkeypatch.setattr("ralphgen.runtime.protocol.background.TASK_AFTER", 0.01)
     kept: list[LongCall] = []
     task = LongCall(RpcRequest(1, "tools/call", {}), lambda *_: None)
@@ -166,7 +166,7 @@ def test_a_request_on_a_task_may_say_more_than_is_known(wire: Wire) -> None:
 
 
 def test_who_does_not_declare_it_cannot_listen_to_tasks(wire: Wire) -> None:
-    """Who does may, and hears of none: a task is asked after."""
+    """Clients that declare it may, but receive no updates: a task is polled."""
     wanted = {"notifications": {"taskIds": ["x"]}}
     refused = wire.ask("subscriptions/listen", {**wanted, "_meta": MODERN})["error"]
     wire.send("subscriptions/listen", {**wanted, "_meta": TASKS}, id="listens")

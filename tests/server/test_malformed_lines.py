@@ -1,4 +1,4 @@
-"""A line that is no request is refused with its id where that can be read, whoever reads it."""
+"""A line that is not a request is refused, with its id if that is readable, by every reader."""
 
 import json
 from collections.abc import Iterator

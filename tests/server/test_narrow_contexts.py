@@ -1,4 +1,4 @@
-"""A context takes tools away and never adds any, and without one there are only those that read."""
+"""A context removes tools and never adds any; without a context only reading tools remain."""
 
 import json
 from pathlib import Path

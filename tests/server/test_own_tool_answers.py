@@ -1,4 +1,4 @@
-"""What a project's own tools answer is what they say of it, also where it has to be cut."""
+"""The answers of custom tools match their declarations, also if they must be cut."""
 
 import json
 from collections.abc import Iterator

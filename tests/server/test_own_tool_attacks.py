@@ -1,4 +1,4 @@
-"""Tools of one's own that do their worst: the server answers, knows, and cleans up behind them."""
+"""Malicious custom tools: the server answers, detects them, and cleans up after them."""
 
 import json
 import os
@@ -329,7 +329,7 @@ def test_a_file_beside_is_no_module(server: Driver) -> None:
 
 @pytest.mark.parametrize("how", ["swap", "folder", "fifo", "append"])
 def test_what_is_run_is_what_was_read(root: Path, tmp_path: Path, how: str) -> None:
-    """Whatever takes the place of the file, the bytes that are run are those that were compared."""
+    """The bytes that run are always the compared ones, even if the file is replaced."""
     file = root / ".ralph/tools/bad.py"
     evil = TOOLS.replace('"""Work."""', '"""Work."""\n    return ["evil"]')
     try:

@@ -1,4 +1,4 @@
-"""What a project's own tools write is held to the rules of tasks, however they write it."""
+"""All writes of custom tools must obey the rules of tasks."""
 
 import os
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ OURS = f"{KEPT} cannot be written"
 def root(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """A project with checks and a ledger, whose tools write what they are told."""
+    """A project with checks and a ledger, whose tools write the given values."""
     ledger = LEDGER.read_text(encoding="utf-8")
     folder = tmp_path_factory.mktemp("written") / "p"
     with project_on(request.param, folder, ledger, MARKER, THIRD, READY) as project:

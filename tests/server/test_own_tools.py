@@ -1,4 +1,4 @@
-"""A project's own tools run beside the server: whatever they do, it goes on and knows them."""
+"""Custom tools run outside the server, which survives and tracks everything that they do."""
 
 import json
 import time
@@ -430,7 +430,7 @@ def test_a_tool_that_hangs_is_stopped_with_all_that_it_started(server: Driver) -
 
 
 def processes() -> set[str]:
-    """The processes that run tools of one's own."""
+    """Return the processes that run custom tools."""
     found = set()
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -449,7 +449,7 @@ def test_a_session_has_what_its_recipe_has(root: Path) -> None:
     with connected(root, "interactive") as server:
         assert {"titles", "sneaky"} == {*server.names()} & {"titles", "sneaky", "own", "where"}
     assert [(1,)] == query(root, "SELECT id FROM tasks WHERE title IN ('Mine', 'Not mine')")
-    query(root, "UPDATE tasks SET title = 'Log in' WHERE id = 1")  # as the other tests know it
+    query(root, "UPDATE tasks SET title = 'Log in' WHERE id = 1")  # for the other tests
 
 
 def test_a_file_that_was_changed_since_is_refused_until_regen(root: Path) -> None:

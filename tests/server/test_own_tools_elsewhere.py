@@ -90,7 +90,7 @@ def own_processes(root: Path) -> list[str]:
 def test_over_http_each_session_has_processes_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("SHOP_DSN", raising=False)  # of other tests: here nothing says what it is
+    monkeypatch.delenv("SHOP_DSN", raising=False)  # set by other tests: here it must be undefined
     ledger = LEDGER.read_text(encoding="utf-8")
     more = f"{TESTS}\n{HTTP}workers = 1\nrate = 100000\n"
     root = with_tools(create_project(tmp_path / "p", ledger, MARKER, config=more))
@@ -124,7 +124,7 @@ def test_over_http_each_session_has_processes_of_its_own(
 
 
 def looping(folder: Path, steps: Steps) -> LoopProject:
-    """A project with these tools in a repository of a person whose work tree is clean."""
+    """A project with these tools in a user's repository with a clean worktree."""
     project = LoopProject(folder, 1, {"*": [steps]}, config=TESTS, repository=True)
     with_tools(project.root)
     git(project.root, "config", "user.name", "n")
@@ -155,7 +155,7 @@ def test_in_a_loop_a_task_is_proved_however_it_is_closed(tmp_path: Path) -> None
 
 
 def test_in_a_work_tree_the_main_folders_tools_are_run_there(tmp_path: Path) -> None:
-    """What an agent makes of its copy of them does not run, and keeps its task from being done."""
+    """An agent's changes to its copy of them do not run, and prevent its task from being done."""
     evil = TOOLS.replace("Say where it is.", "Evil.").replace('"secrets":', '"evil": 1, "secrets":')
     steps: Steps = [
         "begin",

@@ -1,4 +1,4 @@
-"""Hidden columns do not exist for the statements of a project's own tools on SQLite."""
+"""Hidden columns do not exist for statements of custom tools on SQLite."""
 
 from collections.abc import Iterator
 

@@ -186,7 +186,7 @@ def close(stream: IO[str] | None) -> None:
 
 
 def assert_all_is_kept(root: Path) -> None:
-    """Each session executed a task of its own, and all added to one row and to one file."""
+    """Assert that each session executed its own task, and all added to one row and to one file."""
     tasks = range(FIRST, FIRST + SESSIONS)
     sql = f"SELECT DISTINCT status FROM tasks WHERE id >= {FIRST}"
     assert [("done",)] == query(root, sql)
@@ -262,7 +262,7 @@ def finish(server: Wire, task: int) -> None:
 
 
 def rest(server: Wire) -> Iterator[dict[str, Any]]:
-    """The whole frames that a killed server has written and nobody has read yet."""
+    """Yield the complete frames that a killed server has written and that are unread."""
     assert server.process.stdout is not None
     for line in server.process.stdout:
         if line.endswith("\n"):

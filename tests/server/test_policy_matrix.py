@@ -1,4 +1,4 @@
-"""What each kind of session sees, held against the lists of SPEC-070 by a live client."""
+"""The tools of each kind of session, compared with the lists of SPEC-070 by a live client."""
 
 import json
 import re
@@ -12,7 +12,7 @@ READING = """
     list_tasks get_task list_features get_feature list_disciplines get_discipline
     get_project_info get_project_progress read_learnings read_progress
 """
-# SPEC-070, "Recipe Tool Profiles": the ALLOWED lists, as they stand there.
+# SPEC-070, "Recipe Tool Profiles": the ALLOWED lists, verbatim.
 ALLOWED = {
     "braindump": """
         create_feature create_discipline create_task list_features list_disciplines list_tasks
@@ -108,7 +108,7 @@ def test_nothing_that_a_session_reads_names_a_tool_it_does_not_have(
     told = json.dumps(driver.tools()) + str(driver.client.instructions)
     named = set(re.findall(r"[a-z]+(?:_[a-z]+)+", told)) & ALL
 
-    assert EXPECTED[recipe] == named  # and each tool of its own is in the list at least
+    assert EXPECTED[recipe] == named  # and each of its tools is in the list at least
 
 
 def test_the_instructions_are_short_and_name_every_tool(cell: tuple[str, Driver]) -> None:

@@ -1,4 +1,4 @@
-"""The recipe of a session as a prompt, and that nothing speaks of what a session does not have."""
+"""The recipe of a session as a prompt, and texts that never mention tools a session lacks."""
 
 import json
 import re
@@ -80,7 +80,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Asking(Speaker):
-    """What a session is asked about prompts."""
+    """A session's requests for prompts."""
 
     def prompts(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.ask("prompts/list")["result"]["prompts"]
@@ -99,7 +99,7 @@ class Asking(Speaker):
 
 @contextmanager
 def asking(root: Path, version: str, recipe: str, **facts: object) -> Iterator[Asking]:
-    """The server of a session, spoken to in one revision of the protocol."""
+    """The server of a session, in one revision of the protocol."""
     with running(root, *on_context(context_for(root, recipe, **facts))) as wire:
         wire.shake_hands(version)
         yield Asking(wire, version)
@@ -246,7 +246,7 @@ def test_a_recipe_with_an_odd_name_has_a_prompt_that_clients_can_name(project: P
 
 
 def hidden_arguments(root: Path, said: dict[str, Any]) -> dict[str, set[str]]:
-    """By tool, the arguments that a person has and that this session does not see."""
+    """Return, by tool, the arguments that the user has and this session does not."""
     whole = {
         tool["name"]: set(tool["inputSchema"]["properties"])
         for tool in seen(root, "manual")["tools"]
@@ -258,7 +258,7 @@ def hidden_arguments(root: Path, said: dict[str, Any]) -> dict[str, set[str]]:
 
 
 def texts_in(schema: object) -> Iterator[str]:
-    """Every text in a schema that is no key."""
+    """Yield every text in a schema except keys."""
     inner = schema.values() if isinstance(schema, dict) else schema
     for value in inner if isinstance(inner, Iterable) else ():
         yield from (value,) if isinstance(value, str) else texts_in(value)
@@ -380,7 +380,7 @@ def test_the_review_names_the_tool_whose_fields_can_be_emptied(project: Path) ->
 
 
 def refused_calls(server: Asking, tool: dict[str, Any]) -> Iterator[str]:
-    """What a tool says to calls that are wrong in many ways."""
+    """Yield a tool's answers to calls with many kinds of faults."""
     schema = tool["inputSchema"]
     least = {name: SAMPLES.get(name, "x") for name in schema.get("required", ())}
     calls: list[dict[str, Any]] = [{}, least, {**least, "no_such": 1}]

@@ -1,4 +1,4 @@
-"""What goes over the wire, in every revision of the protocol that clients speak."""
+"""The wire format, in every supported revision of the protocol."""
 
 import json
 import re
@@ -15,8 +15,8 @@ from ralphgen import __version__
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 ERAS = pytest.mark.parametrize("version", VERSIONS)
 NEWEST = pytest.mark.parametrize("version", shortened(VERSIONS, VERSIONS[-1]))
-# Appended to a module of an emitted server: one that prints, and that starts a child, at its
-# import and in a call, and one tool that breaks.
+# Appended to a module of an emitted server: code that prints, and that starts a child, at its
+# import and in a call, and a tool that breaks.
 NOISE = """
 
 import os
@@ -40,7 +40,7 @@ def broken(*_):
 noisy()
 TOOLS[0].run = "ralph.project.broken"
 """
-# One call of each tool with what it needs, in an order in which all succeed.
+# One call of each tool with its required arguments, in an order in which all succeed.
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("list_tasks", {}),
     ("get_task", {"id": 2}),
@@ -233,7 +233,7 @@ def test_a_tool_that_breaks_says_so_without_a_word_of_the_interpreter(
 def test_what_modules_and_their_children_print_does_not_reach_the_protocol(tmp_path: Path) -> None:
     root = sabotaged(create_project(tmp_path))
     with running(root) as server:
-        server.shake_hands()  # `Wire.read` fails for a line that is no frame
+        server.shake_hands()  # `Wire.read` fails for a line that is not a frame
         server.ask("tools/call", {"name": "get_project_info", "arguments": {}})
         server.ask("tools/list")
         server.leave()
@@ -274,7 +274,7 @@ def raw(server: Wire, line: str) -> None:
 
 
 def ask_again(server: Wire) -> dict[str, Any]:
-    """The answer to a call, past what the server may say about lines without an id."""
+    """Return the answer to a call, after any messages about lines without an id."""
     server.send("tools/list", {}, id="again")
     while (frame := server.read()).get("id") != "again":
         assert frame.get("id") is None

@@ -1,4 +1,4 @@
-"""How a kit whose failures are objects tells of each of them."""
+"""Reports of each failure by a kit whose failures are objects."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from ralphgen.runtime.tool import READ_ONLY, STRING, Tool
 
 
 class Nobody:
-    """What `tool_methods` wants of a session: it hides nothing, and has no folder for logs."""
+    """The session that `tool_methods` requires: it hides nothing, and has no folder for logs."""
 
     folder = None
     structured = False

@@ -1,4 +1,4 @@
-"""A context or a command line that is not right stops the server before it speaks."""
+"""An invalid context or command line stops the server before its first message."""
 
 from pathlib import Path
 

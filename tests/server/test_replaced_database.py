@@ -19,7 +19,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_nothing_is_read_from_or_written_to_a_database_that_is_gone(root: Path) -> None:
-    """Writing beside the new file would spoil it: SQLite finds its log by the name."""
+    """Writing next to the new file would corrupt it: SQLite finds its log by the name."""
     path = root / ".ralph" / "db" / "ralph.db"
     with connected(root) as driver:
         driver.call("get_task", id=1)
@@ -74,7 +74,7 @@ def test_what_was_acknowledged_outlives_a_log_that_is_removed(
 
 
 def test_what_is_written_without_the_removed_log_is_not_spoiled(in_wal: Path) -> None:
-    """Whoever opens the database then makes another log, which no running server knows of."""
+    """The next program to open the database creates another log, unknown to running servers."""
     _, log, index = logged(in_wal)
     with connected(in_wal) as driver:
         driver.call("update_task", id=1, title="Before")

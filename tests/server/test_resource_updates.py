@@ -1,4 +1,4 @@
-"""Clients hear of resources that read differently now, whoever wrote, and of nothing else."""
+"""Clients are notified of changed resources, regardless of the writer, and of nothing else."""
 
 import sqlite3
 import time
@@ -36,7 +36,7 @@ from ralphgen.runtime.engine.postgresql.notices import PACE
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 ERAS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])
 UPDATED = "notifications/resources/updated"
-AT_ONCE = 10.0  # seconds in which a server ends; a call waits 20 for a database
+AT_ONCE = 10.0  # seconds for a server to end; a call waits 20 for a database
 SEVERAL_LOOKS = 0.7  # seconds
 LONG = 10.0  # seconds; an update takes a quarter of one
 TASK, OTHER_TASK, PROGRESS = "ralph://tasks/1", "ralph://tasks/2", "ralph://progress"
@@ -58,7 +58,7 @@ class Listener:
         assert not answer["result"].get("isError"), answer
 
     def listen(self, *uris: str) -> None:
-        """Begin to listen, in one stream where the era has streams."""
+        """Begin to listen, in a single stream if the era has streams."""
         if not self.modern:
             for uri in uris:
                 assert {} == self.ask("resources/subscribe", uri=uri)["result"]
@@ -66,7 +66,7 @@ class Listener:
         assert {"resourceSubscriptions": list(uris)} == self.open(resourceSubscriptions=list(uris))
 
     def open(self, **wanted: object) -> object:
-        """Open a stream; what the server acknowledged, in the first frame of it."""
+        """Open a stream; return the server's acknowledgement in its first frame."""
         self.streams += 1
         params = {"notifications": wanted, "_meta": MODERN}
         self.server.send("subscriptions/listen", params, id=f"stream {self.streams}")
@@ -84,9 +84,9 @@ class Listener:
             assert {} == self.ask("resources/unsubscribe", uri=uri)["result"]
 
     def heard(self) -> str:
-        """The URI of the next frame, which must be an update of the stream that is open.
+        """Return the URI of the next frame, which must be an update of the open stream.
 
-        A server that stays silent for long is killed, so that the test fails.
+        A server that is silent for long is killed, so that the test fails.
         """
         silence = Timer(LONG, self.server.process.kill)
         silence.start()
@@ -120,7 +120,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=[HANDSHAKE, STATELESS])
 def shared(project: Path, request: pytest.FixtureRequest) -> Iterator[Listener]:
-    """One server for several tests, each of which leaves what it listens to."""
+    """A server for several tests; each test stops listening at its end."""
     with listening(project, request.param) as listener:
         yield listener
 
@@ -142,7 +142,7 @@ def busy(seconds: float) -> Iterator[None]:
 
 
 def connections(server: Wire) -> int:
-    """How many descriptors a server holds on its database's file."""
+    """Return the number of a server's descriptors on its database file."""
     folder = Path(f"/proc/{server.process.pid}/fd")
     return sum(link.readlink().name == "ralph.db" for link in folder.iterdir())
 
@@ -165,7 +165,7 @@ def test_a_write_of_the_same_server_is_heard(listener: Listener) -> None:
 
 
 def test_only_what_reads_differently_is_heard_of(listener: Listener, project: Path) -> None:
-    """The last update comes after those that must not come: frames keep their order."""
+    """The last update arrives after any wrong ones would: frames keep their order."""
     listener.listen(TASK, OTHER_TASK, PROGRESS)
     path = project / ".ralph" / "progress.txt"
     for round_ in range(2):
@@ -343,7 +343,7 @@ def test_the_sdks_client_hears_in_the_handshake_era(project: Path) -> None:
     command = server_command(project, *on_context(context_for(project, "manual")))
     parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=project)
     with warnings.catch_warnings(), start_blocking_portal() as portal:
-        warnings.simplefilter("ignore", MCPDeprecationWarning)  # as the era itself is
+        warnings.simplefilter("ignore", MCPDeprecationWarning)  # the era itself is deprecated
         session = Client(stdio_client(parameters), mode="legacy", message_handler=note)
         with portal.wrap_async_context_manager(session) as client:
             portal.call(client.subscribe_resource, TASK)
@@ -375,9 +375,7 @@ def test_on_postgresql_writes_are_heard_and_a_lost_connection_is_made_anew(
             project.query(f"SELECT pg_terminate_backend(pid) {listens}")
             writer.call("update_task", id=1, title="Three")
             assert TASK == listener.heard()
-        project.run(
-            "UPDATE tasks SET title = 'Four' WHERE id = 1"
-        )  # of a program that tells nobody
+        project.run("UPDATE tasks SET title = 'Four' WHERE id = 1")  # of a program without notices
         assert TASK == listener.heard()
         listener.leave(TASK)
 

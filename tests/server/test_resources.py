@@ -1,4 +1,4 @@
-"""The project as resources: what is listed, what is read, and how what is not there is refused."""
+"""The project as resources: lists, contents, and refusals of missing ones."""
 
 import json
 import re
@@ -212,7 +212,7 @@ def test_a_cursor_that_is_none_is_refused(
 def test_pages_show_each_row_once_though_others_are_added_between_them(
     tmp_path: Path, version: str
 ) -> None:
-    """The names that are no UTF-8 have no URI; they may fill a page and still hide no other."""
+    """Names that are not UTF-8 have no URI; they may fill a page without hiding others."""
     root = create_project(tmp_path)
     numbered = "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 219)"
     columns = "INTO features (name, display_name, acronym)"
@@ -268,7 +268,7 @@ def test_what_cannot_be_read_now_says_why_and_names_the_uri(tmp_path: Path, vers
         listed = ask(server, version, "resources/list")["error"]
         server.leave()
 
-        assert "" == server.errors().partition("\n")[2]  # nothing but that there is no context
+        assert "" == server.errors().partition("\n")[2]  # only the notice about the missing context
     assert (-32603, {"uri": "ralph://tasks/1"}) == (task["code"], task["data"])
     assert 'table "task_comments" is gone' in task["message"]
     assert (-32603, {"uri": "ralph://learnings"}) == (file["code"], file["data"])
@@ -286,7 +286,7 @@ def test_every_name_comes_back_from_its_uri(name: str) -> None:
 
 @given(segment=st.text())
 def test_whatever_stands_in_a_uri_is_a_name_or_is_refused(segment: str) -> None:
-    """What is no name is refused in one line, whatever it holds."""
+    """An invalid name is always refused in one line."""
     try:
         kind, name = located(f"ralph://features/{segment}")
     except NotThereError as error:

@@ -65,7 +65,7 @@ def test_the_stateless_version_declares_the_extension(project: Path) -> None:
 
 
 def test_a_handshake_reads_as_it_did_before(every_kit: Path) -> None:
-    """Who does not know extensions is told of none, nor of resources that only a skill is."""
+    """Clients without support for extensions see neither these nor the resources of skills."""
     with running(every_kit, "specum") as server:
         shaken = server.shake_hands("2025-11-25")
     with running(every_kit, "specum") as server:
@@ -117,7 +117,7 @@ def test_a_skill_names_the_tools_of_its_session_and_no_others(project: Path, rec
 
 
 def test_a_workflow_has_the_steps_and_arguments_that_the_session_has(project: Path) -> None:
-    """A session that does a task may not name another status than those it has."""
+    """A session on a task may only set the statuses that it has."""
     found = {}
     for recipe in ("manual", "discuss", "task_execution"):
         with running(project, *on_context(context_for(project, recipe))) as server:

@@ -17,7 +17,7 @@ CREATE TRIGGER endless AFTER UPDATE OF title ON tasks BEGIN
     SELECT (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n);
 END;
 """
-AT_ONCE = 10.0  # seconds; without care it is the 20 for which a call waits, or for ever
+AT_ONCE = 10.0  # seconds; without handling it would be the 20 of a waiting call, or endless
 
 
 def insist(server: Wire) -> None:
@@ -112,7 +112,7 @@ def test_a_call_that_waits_for_the_database_does_not_hold_the_server(
 
 
 def test_a_server_that_shall_outlive_its_terminal_does(project: Path) -> None:
-    before = signal(SIGHUP, SIG_IGN)  # as nohup leaves it to the programs that it starts
+    before = signal(SIGHUP, SIG_IGN)  # as nohup sets it for its programs
     try:
         with running(project) as server:
             server.shake_hands()
@@ -160,7 +160,7 @@ def test_a_signal_at_the_end_of_the_start_ends_it_in_silence(
     tmp_path: Path, number: Signals
 ) -> None:
     root = create_project(tmp_path)
-    with running(root) as server:  # without a context it says so when it is ready
+    with running(root) as server:  # without a context it reports when it is ready
         assert server.process.stderr is not None
         assert "no context" in server.process.stderr.readline()
         assert_clean(server, lambda server: server.process.send_signal(number))

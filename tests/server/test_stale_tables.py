@@ -1,4 +1,4 @@
-"""A server whose own tables have changed says what has, and what to run; so does the next start."""
+"""A server with changed tables reports the change and the remedy; the next start does too."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a server does before the handshake, and what it needs for that."""
+"""The work of a server before the handshake, and its requirements."""
 
 import subprocess
 from pathlib import Path
@@ -9,8 +9,8 @@ from wire import checked, imported, running
 
 from ralphgen import __version__
 
-# What a start may load besides the server's own modules and what these need for themselves.
-# `hashlib` would load OpenSSL, `dataclasses` costs 5 ms, `pathlib` 4 ms.
+# The modules that a start may load besides the server's own ones and their requirements. `hashlib`
+# would load OpenSSL, `dataclasses` costs 5 ms, `pathlib` 4 ms.
 LIGHT = ("gc", "_functools", "_json", "_sqlite3", "_sha2", "_sha256")
 HEAVY = ("dataclasses", "hashlib", "pathlib", "typing", "inspect", "asyncio", "logging", "random")
 HEAVY_PACKAGES = ("mcp", "anyio", "pydantic", "ralphgen", "jinja2", "typer")
@@ -19,7 +19,7 @@ HEAVY_PACKAGES = ("mcp", "anyio", "pydantic", "ralphgen", "jinja2", "typer")
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = create_project(tmp_path_factory.mktemp("start"))
-    for _ in range(2):  # what is done once for a set of files is done then
+    for _ in range(2):  # work that is done once per set of files happens here
         checked(root)
     return root
 

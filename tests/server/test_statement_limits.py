@@ -573,7 +573,7 @@ def test_resources_completion_and_triggers_end_at_the_limit_and_others_are_answe
     with project_on(engine, tmp_path / "p", *statements, config=config) as root:
         before = query(root, "SELECT id, title, status FROM tasks ORDER BY id")
         asked = {name: SLOW_REQUESTS[name] for name in names.split()}
-        if engine == "postgresql":  # which stores what it generates
+        if engine == "postgresql":  # it stores generated values
             asked.pop("generated", None)
         with running(root, *on_context(context_for(root, "manual"))) as server:
             server.shake_hands()

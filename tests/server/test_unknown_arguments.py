@@ -19,7 +19,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def refusal(driver: Driver, tool: str, **arguments: object) -> str:
-    """What is said of a call that must be refused, be it as a result, an object or an error."""
+    """Return the refusal of a call, as a result, an object or an error."""
     try:
         failed, text = driver.ask(tool, arguments)
     except MCPError as error:

@@ -1,4 +1,4 @@
-"""While a call waits for another program, everything else goes on."""
+"""While a call waits for another program, everything else continues."""
 
 import json
 import subprocess
@@ -76,7 +76,7 @@ def test_a_write_that_waits_and_is_cancelled_is_neither_done_nor_answered(projec
 
 @pytest.mark.parametrize("version", [HANDSHAKES[1], STATELESS])
 def test_what_is_piped_in_is_answered_before_the_end(project: Path, version: str) -> None:
-    """Though the input is closed, and what is written is told as such."""
+    """This includes writes, although the input is closed by then."""
     asked = [COMPLETION, CHANGE, COMPLETION, READS[0], ("no/such", {})]
     lines = [request(version, *told, number) for number, told in enumerate(asked, 1)]
     done = subprocess.run(

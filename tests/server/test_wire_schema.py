@@ -1,4 +1,4 @@
-"""Every frame that a server writes is what the official schema has for what was asked."""
+"""Every frame that a server writes matches the official schema for its request."""
 
 import json
 import sqlite3
@@ -17,7 +17,7 @@ from wire import MODERN, PATIENCE, Wire, running
 
 OLD, HANDSHAKE, STATELESS = "2025-06-18", "2025-11-25", "2026-07-28"
 TASK, PROGRESS = "ralph://tasks/1", "ralph://progress"
-# One call of each tool of a session about task 1, which says nothing of what it is bound to.
+# One call of each tool of a session about task 1, without its bound arguments.
 BOUND: tuple[tuple[str, dict[str, Any]], ...] = (
     ("get_task", {}),
     ("set_task_status", {"status": "blocked", "reason": "waits"}),
@@ -54,7 +54,7 @@ TALKS = [
 
 
 class Talk(Wire):
-    """A client's side of a conversation, in which each frame of the server is judged."""
+    """A client's side of a conversation that validates each frame of the server."""
 
     def __init__(self, server: Wire, version: str) -> None:
         super().__init__(server.process)
@@ -75,7 +75,7 @@ class Talk(Wire):
         """The frame, once its faults are noted."""
         method = None if "method" in frame else self.unanswered.pop(frame.get("id"), None)
         told = dict(frame)
-        if told.get("id", 0) is None:  # so JSON-RPC wants it; the protocol's schema leaves it out
+        if told.get("id", 0) is None:  # JSON-RPC requires it; the protocol's schema leaves it out
             del told["id"]
         faults = rules(self.version).faults(told, method)
         if faults:
@@ -99,7 +99,7 @@ class Talk(Wire):
         return code
 
     def finish(self) -> None:
-        """Leave, and judge what the server still says."""
+        """Leave, and validate the server's remaining frames."""
         self.leave()
         assert self.process.stdout is not None
         for line in self.process.stdout:
@@ -109,7 +109,7 @@ class Talk(Wire):
 
 @contextmanager
 def talking(root: Path, recipe: str, version: str) -> Iterator[Talk]:
-    """A conversation with a server, which is killed where it falls silent."""
+    """A conversation with a server, which is killed if it falls silent."""
     with running(root, *on_context(context_for(root, recipe))) as server:
         silence = Timer(PATIENCE, server.process.kill)
         silence.start()
@@ -201,7 +201,7 @@ def read_resources(talk: Talk) -> None:
 
 
 def get_prompts_and_complete(talk: Talk) -> None:
-    """The session's prompt as it is, wrongly, and everything that can be completed."""
+    """Get the session's prompt, get it with errors, and complete everything."""
     assert -32602 == talk.error("prompts/get", name="no such")
     prompts = talk.result("prompts/list")["prompts"]
     for prompt in prompts:
@@ -263,7 +263,7 @@ def cancel_a_call(talk: Talk, root: Path) -> None:
 
 
 def ask_what_means_nothing(talk: Talk) -> None:
-    """Methods that nobody knows, parameters of another shape, and lines that are no frames."""
+    """Send unknown methods, parameters of another shape, and lines that are not frames."""
     for method in ("no/such", "logging/setLevel", "sampling/createMessage", "roots/list", ""):
         assert -32601 == talk.error(method, level="info")
     for method in ("tools/call", "resources/read", "prompts/get", "completion/complete"):

@@ -1,4 +1,4 @@
-"""A project's own words reach clients as they are, on every tool, whatever they look like."""
+"""A project's own descriptions reach clients unchanged, on every tool and with any content."""
 
 import json
 from pathlib import Path

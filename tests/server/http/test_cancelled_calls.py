@@ -1,4 +1,4 @@
-"""A client goes, or cancels, while a tool of one's own runs: it ends, and the server goes on."""
+"""A client disconnects or cancels while a custom tool runs: the call ends, the server continues."""
 
 import json
 import socket
@@ -79,7 +79,7 @@ def begun(server: HttpServer, version: str) -> tuple[socket.socket, list[int]]:
 
 
 def goes_on(server: HttpServer) -> bool:
-    """Whether the session's next call is answered."""
+    """Return whether the session's next call is answered."""
     status, told = server.call(token(server.root), "get_task", id=1)
     return (status, told["result"]["isError"]) == (200, False)
 
@@ -87,7 +87,7 @@ def goes_on(server: HttpServer) -> bool:
 @pytest.mark.thorough
 @pytest.mark.parametrize("version", [HANDSHAKES[-1], MODERN])
 def test_a_call_ends_whose_client_has_gone(server: HttpServer, version: str) -> None:
-    """Nobody can be told what it comes to."""
+    """No client remains to receive its result."""
     connection, pids = begun(server, version)
     assert goes_on(server)
     connection.close()

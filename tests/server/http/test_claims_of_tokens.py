@@ -120,7 +120,7 @@ def test_a_token_whose_lease_has_ended_goes_on_until_another_has_its_task(
     assert "lost" not in told(server, token, "add_task_comment", body="I am slow.")
     assert own == row(root, 2)[0]
 
-    kill_workers(server)  # nothing is known but what the database and the token say
+    kill_workers(server)  # only the database and the token remain
     set_lease(root, 2, PAST)
     other = taken(root, 2)
     assert until(lambda: _refused(server, token))

@@ -1,4 +1,4 @@
-"""A session of a token that was ended is refused at once, whatever is under way."""
+"""An ended session's token is refused immediately, also during calls."""
 
 import http.client
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How a server over HTTP ends or loses a worker, and what is answered meanwhile."""
+"""A server over HTTP ends or loses a worker, and answers meanwhile."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from lifelines import PATIENCE, until
 
 
 def takes_nobody(server: HttpServer) -> bool:
-    """Whether a proxy that connects now goes to another server."""
+    """Return whether new connections are refused, so that a proxy uses another server."""
     try:
         socket.create_connection(("127.0.0.1", server.port), 1).close()
     except ConnectionRefusedError:
@@ -59,7 +59,7 @@ class TestEnds:
             assert until(lambda: takes_nobody(server))
 
     def test_what_runs_ends_before_the_server_does(self, tmp_path: Path) -> None:
-        """A writer waits for another program; the server is told to end meanwhile."""
+        """A writer waits for another program; the server is asked to end meanwhile."""
         root = http_project(tmp_path / "p", "workers = 1\n")
         told: list[int] = []
         with serving(root, drain=True) as server:

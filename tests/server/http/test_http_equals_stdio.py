@@ -144,7 +144,7 @@ def fitting(rule: Mapping[str, Any], chance: random.Random) -> Any:
 
 
 def test_odd_requests_are_answered_alike(three: Three) -> None:
-    """Each part of a request dropped, replaced and added to, and headers that say otherwise."""
+    """Each part of a request is dropped, replaced and extended, also with contradicting headers."""
     asked = ("tools/call", {"name": "get_task", "arguments": {"id": 1}})
     listed = frame(three.version, "tools/list", {}, 7)
     frames = [*[*mutants(frame(three.version, *asked, 7))][::3], *[*mutants(listed)][::3]]
@@ -152,7 +152,7 @@ def test_odd_requests_are_answered_alike(three: Three) -> None:
     sent = routed(three.ours.root, three.version, *asked)
     for told in frames:
         if not isinstance(told, dict) or type(told.get("id", "")) not in (int, str):
-            continue  # the SDK takes the latter for a notification, where it takes it at all
+            continue  # the SDK takes the latter for a notification, if it accepts it at all
         named = {"Mcp-Method": told["method"]} if isinstance(told.get("method"), str) else {}
         name = told.get("params") or {}
         if named and three.version == MODERN and isinstance(name, dict):

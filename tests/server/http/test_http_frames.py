@@ -50,7 +50,7 @@ class Judge:
         self.errors += "error" in found
         if "result" in found and method in EXTENSIONS:
             return
-        if found.get("id", 0) is None:  # so JSON-RPC wants it; the protocol's schema leaves it out
+        if found.get("id", 0) is None:  # JSON-RPC requires it; the protocol's schema leaves it out
             del found["id"]
         if faults := rules(self.version).faults(found, method):
             self.bad.append((status, body, faults, found))

@@ -1,4 +1,4 @@
-"""What a server over HTTP takes: how often, how much, from where, and how many at once."""
+"""The limits of a server over HTTP: rates, sizes, origins, and connections."""
 
 import resource
 import socket
@@ -29,7 +29,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 
 
 class TestLimits:
-    """What no session may do to the others."""
+    """Limits that protect sessions from each other."""
 
     @pytest.mark.thorough
     def test_a_session_has_a_rate_of_its_own(self, limited: HttpServer) -> None:

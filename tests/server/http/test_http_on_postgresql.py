@@ -107,7 +107,7 @@ def test_a_session_that_was_revoked_is_refused_by_every_worker_within_a_second(p
 
     assert until(lambda: {401} == {pair.postgresql.call(own)[0] for _ in range(12)})
     assert 200 == pair.postgresql.call(token(root))[0]
-    assert 0 == ralphgen("check", root).returncode  # the list is none of the project's tables
+    assert 0 == ralphgen("check", root).returncode  # the list is not one of the project's tables
 
 
 def test_a_worker_that_is_killed_loses_nothing_that_it_answered(pair: Pair) -> None:
@@ -127,7 +127,7 @@ def answers(server: HttpServer, own: str) -> bool:
 
 
 def answered(server: HttpServer, own: str) -> int:
-    """The status of a call, 0 where no worker takes the connection."""
+    """Return the status of a call, 0 if no worker accepts the connection."""
     try:
         return server.call(own)[0]
     except OSError:
@@ -154,7 +154,7 @@ def reads(server: HttpServer, own: str) -> bool:
 
 @contextmanager
 def closed(dsn: str) -> Iterator[None]:
-    """A database to which nobody is connected, nor can be."""
+    """A database that has no connections and accepts none."""
     name = conninfo_to_dict(dsn)["dbname"]
     with psycopg.connect(dsn, dbname="postgres", autocommit=True) as admin:
         admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")

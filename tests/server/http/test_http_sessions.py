@@ -129,7 +129,7 @@ def test_a_skill_is_declared_and_read_over_http(server: HttpServer) -> None:
 
 @pytest.mark.thorough
 def test_with_checks_done_is_said_where_the_files_are(tmp_path: Path) -> None:
-    """The server has no work tree of the agent: it runs no checks and takes nobody's word."""
+    """The server has no worktree of the agent: it runs no checks and accepts no claims of proof."""
     root = proved_project(tmp_path / "p", CONFIG + "workers = 1\n" + TESTS, repository=False)
     about: dict[str, Any] = {"dis": "backend", "fea": "auth", "tsk": 1}
     with (

@@ -220,7 +220,7 @@ def manual(root: Path) -> tuple[str, ...]:
 def test_a_server_goes_on_with_the_modules_that_it_was_started_with(
     other: Path, version: str
 ) -> None:
-    """What is written anew meanwhile is not mixed with it, and ends no session."""
+    """Modules that are rewritten meanwhile are not mixed with it, and end no session."""
     with running(other, *manual(other)) as server:
         server.shake_hands(version)
         for path in (other / ".ralph" / "mcp").rglob("*.py"):
@@ -237,7 +237,7 @@ def test_a_server_goes_on_with_the_modules_that_it_was_started_with(
 def test_what_a_tool_prints_reaches_no_client(other: Path) -> None:
     edit(other, "ralph/project.py", more=NOISE)
     with running(other, *manual(other)) as server:
-        server.shake_hands()  # `Wire.ask` fails for a line that is no answer
+        server.shake_hands()  # `Wire.ask` fails for a line that is not an answer
         before = server.ask("tools/call", {"name": "get_project_info"})
         server.ask(*COMPLETION)
         after = server.ask("tools/call", {"name": "get_project_info"})
@@ -271,7 +271,7 @@ def test_a_server_ends_with_0_and_in_silence(
 
 @pytest.mark.parametrize("end", ["closed output", "SIGTERM", "SIGINT"])
 def test_a_client_that_reads_no_more_does_not_keep_the_server(project: Path, end: str) -> None:
-    """The server is in the middle of a write: nobody has read what fills the pipe."""
+    """The server is in the middle of a write: the pipe is full, and the client does not read it."""
     lines = [*opening(HANDSHAKES[0]), *(line("tools/list", id=n) for n in range(40))]
     with subprocess.Popen(
         server_command(project, *manual(project)),
@@ -295,7 +295,7 @@ def test_a_client_that_reads_no_more_does_not_keep_the_server(project: Path, end
 
 
 def waiting(pipe: Any) -> int:
-    """How many bytes were written to a pipe and not read yet."""
+    """Return the number of unread bytes in a pipe."""
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 

@@ -39,7 +39,7 @@ from ralphgen.emit.workflows import regenerate
 ERAS = pytest.mark.parametrize("version", shortened(VERSIONS, HANDSHAKES[-1], STATELESS))
 RECIPES = ("manual", "task_execution", "discuss")
 NOTES_KIT = Path(readme_kit.__file__)
-# Bytes that are no text, numbers that JSON does not have, and the largest there are.
+# Bytes that are not text, numbers that JSON does not have, and the largest ones.
 ODD_ROWS = """
 UPDATE tasks SET title = CAST(X'FF41EDA080' AS TEXT), estimated_turns = 9e999 WHERE id = 1;
 UPDATE tasks SET description = X'00FF', estimated_turns = 9223372036854775807 WHERE id = 2;
@@ -89,7 +89,7 @@ def conversation(version: str, *told: tuple[str, Any], rich: bool = False) -> li
 
 
 def assert_same(servers: Servers, arguments: Sequence[str], pieces: Sequence[bytes]) -> None:
-    """Both say the same, line by line, and leave the same files behind."""
+    """Assert that both answer the same, line by line, and leave the same files."""
     expected = servers.told(arguments, pieces, by_sdk=True)
     files = servers.ground.seen()
     found = servers.told(arguments, pieces)
@@ -117,7 +117,7 @@ def test_odd_data_and_structured_output_read_the_same(odd_servers: Servers, vers
 def test_a_kit_with_other_refusals_and_no_prompts_reads_the_same(
     notes_servers: Servers, version: str
 ) -> None:
-    """What the kit does not have, such as prompts, is refused alike."""
+    """Features that the kit lacks, such as prompts, are refused alike."""
     wrong: tuple[Any, ...] = ({"odd": 1}, {"notebook": "no such"}, {"notebook": 1}, None)
     texts = ("Milk", "x" * 81, 5, None)
     calls = [

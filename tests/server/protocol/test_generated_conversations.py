@@ -1,4 +1,4 @@
-"""Whatever is wrong with a conversation, and wherever: our answers are those of the SDK."""
+"""In conversations with any faults, our answers equal those of the SDK."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -117,7 +117,7 @@ def changed_lines(draw: st.DrawFn, told: bytes) -> bytes:
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[bytes]:
-    """A plain conversation in which up to three things are odd."""
+    """Draw a plain conversation with up to three faults."""
     version = draw(st.sampled_from(VERSIONS))
     asked: Asked = draw(st.lists(st.sampled_from(ASKED), min_size=1, max_size=6))
     lines = [
@@ -159,7 +159,7 @@ def is_frame(told: bytes) -> bool:
 def test_a_client_that_waits_for_answers_cannot_tell_them_apart(
     servers: Servers, lines: Sequence[bytes]
 ) -> None:
-    """Frame by frame, in their order, and in what they leave in the project's files."""
+    """They are equal frame by frame, in order, and so are the resulting project files."""
     arguments = servers.session()
     expected = servers.told(arguments, lines, by_sdk=True)
     files = servers.ground.seen()

@@ -1,4 +1,4 @@
-"""What a server loads: little, and always the same."""
+"""The modules that a server loads: few, and always the same."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from making_sessions import opened
 from settled import settle
 from wire import MODERN, imported
 
-# All that the server's own modules may load; each costs what it loads itself.
+# The modules that the server's own ones may load; each costs its own imports too.
 CHEAP = ("sys", "os", "time", "json", "re", "gc", "_thread", "_sqlite3")
 COSTLY = {
     *("re", "json", "enum", "functools", "collections"),
@@ -55,7 +55,7 @@ def loaded(root: Path, lines: Sequence[bytes], options: Sequence[str] | None = N
 def imported_by(
     root: Path, lines: Sequence[bytes], options: Sequence[str] | None = None
 ) -> set[str]:
-    """Return what a server imports to answer these lines, beside the modules of each start."""
+    """Return a server's imports for answering these lines, without those of each start."""
     server = root / ".ralph" / "mcp"
     if options is None:
         options = on_context(context_for(root, "manual"))
