@@ -89,6 +89,7 @@ class Outcome:
 
 FAILED = Outcome("failed", FAILED_CODE)
 RATE_LIMITED = Outcome("rate limited", FAILED_CODE)
+OUT_OF_BUDGET = Outcome("out of budget", SPENT_CODE)
 UNAVAILABLE = Outcome("unavailable", FAILED_CODE)
 BROKEN = Outcome("environment failed", FAILED_CODE)
 
@@ -117,7 +118,7 @@ def outcome_of(end: AgentEnd, status: str | None, *, closes: bool) -> Outcome:
     if end.unavailable or end.rate_limited:  # also if its time was up while it waited for the model
         return UNAVAILABLE if end.unavailable else RATE_LIMITED
     if end.out_of_time or end.out_of_budget:
-        return Outcome("out of time" if end.out_of_time else "out of budget", SPENT_CODE)
+        return Outcome("out of time", SPENT_CODE) if end.out_of_time else OUT_OF_BUDGET
     ended = Outcome("open", OPEN_CODE) if closes else Outcome("ended", 0)
     return FAILED if end.failed else ended
 

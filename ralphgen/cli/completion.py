@@ -115,13 +115,18 @@ def complete_tools(context: typer.Context, incomplete: str) -> list[Offer]:
 
 
 def complete_agents(context: typer.Context, incomplete: str) -> list[Offer]:
-    """Return the agents that begin so: those that ralphgen knows, and those of the settings."""
+    """Return the agents that begin so: those that ralphgen knows, and those of the settings.
+
+    In a list, the last name is completed.
+    """
+    before, comma, begun = incomplete.rpartition(",")
 
     def offers(root: Path) -> list[Offer]:
         with suppress(OSError, ValueError, LookupError, TypeError):
             settings = tomllib.loads((root / CONFIG).read_text(encoding="utf-8"))
             names.extend(settings["loop"]["agents"])
-        return [(name, "") for name in names if name.startswith(incomplete)]
+        found = [name for name in names if name.startswith(begun)]
+        return [(f"{before}{comma}{name}", "") for name in found]
 
     names: list[str] = [*KNOWN_AGENTS]
 

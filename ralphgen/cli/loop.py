@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import EIO, EPIPE
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.launch import AgentName
+from ralphgen.cli.completion import complete_agents
 from ralphgen.errors import ProjectError, RalphgenError, Say, plain
 from ralphgen.loop.run import LEAST_COST, MOST_PARALLEL
 from ralphgen.terminal.app import App, Project, Quiet, TrustEdited
@@ -42,6 +43,22 @@ MaxCost = Annotated[
 MaxTime = Annotated[
     str, typer.Option(metavar="TIME", help="Stop after this time, such as 30s, 10m or 4h.")
 ]
+Until = Annotated[
+    str, typer.Option(metavar="HH:MM", help="Stop at this local time, such as 07:00.")
+]
+MaxTaskCost = Annotated[
+    float | None,
+    typer.Option(min=LEAST_COST, metavar="USD", help="Block a task that has cost this much."),
+]
+AgentNames = Annotated[
+    str,
+    typer.Option(
+        "--agent",
+        metavar="NAMES",
+        help="Agents by preference, such as claude,codex.",
+        autocompletion=complete_agents,
+    ),
+]
 ReviewEvery = Annotated[
     int | None, typer.Option(min=1, metavar="K", help="Run a review session after every K tasks.")
 ]
@@ -66,12 +83,14 @@ def loop(
     parallel: Parallel = 1,
     max_tasks: MaxTasks = None,
     max_cost: MaxCost = None,
+    max_task_cost: MaxTaskCost = None,
     max_time: MaxTime = "",
+    until: Until = "",
     review_every: ReviewEvery = None,
     worktrees: Worktrees = False,
     onto: Onto = "",
     allow_failing_base: AllowFailingBase = False,
-    agent: AgentName = "claude",
+    agent: AgentNames = "claude",
     dry_run: DryRun = False,
     as_json: AsJson = False,
     trust_edited: TrustEdited = False,
@@ -85,7 +104,7 @@ def loop(
     """
     from ralphgen.emit.outdated import warn_if_outdated
     from ralphgen.loop.conduct import prepare_loop
-    from ralphgen.loop.run import Limits, parse_duration
+    from ralphgen.loop.run import Limits, parse_duration, parse_until
     from ralphgen.project.database import shared_connections
     from ralphgen.project.root import project_place
     from ralphgen.terminal.person import refuse_agents
@@ -100,7 +119,9 @@ def loop(
         parallel=parallel,
         max_tasks=max_tasks,
         max_cost=max_cost,
+        max_task_cost=max_task_cost,
         max_seconds=parse_duration(max_time) if max_time else None,
+        until=parse_until(until, time.time()) if until else None,
         review_every=review_every,
     )
     prepared = prepare_loop(
@@ -115,7 +136,7 @@ def loop(
     if dry_run:
         _show_first(prepared, as_json=as_json)
         return
-    options = _asked_for(limits, max_time, agent, worktrees=worktrees, onto=onto)
+    options = _asked_for(limits, max_time, until, agent, worktrees=worktrees, onto=onto)
     with shared_connections(place.root):
         raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
 
@@ -154,7 +175,7 @@ def _refuse_other_tree(place: "ProjectPlace") -> None:
 
 
 def _asked_for(
-    limits: "Limits", max_time: str, agent: str, *, worktrees: bool, onto: str
+    limits: "Limits", max_time: str, until: str, agent: str, *, worktrees: bool, onto: str
 ) -> dict[str, object]:
     """Return the options, by which the same loop can be started again."""
     return {
@@ -162,7 +183,9 @@ def _asked_for(
         "parallel": limits.parallel,
         "max_tasks": limits.max_tasks,
         "max_cost": limits.max_cost,
+        "max_task_cost": limits.max_task_cost,
         "max_time": max_time,
+        "until": until,
         "review_every": limits.review_every,
         "worktrees": worktrees,
         "onto": onto,
@@ -181,7 +204,7 @@ def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
         titles = {task: dict(rows.titles(str(task), 1)).get(task, "") for task in shown}
     if as_json:
         tasks = [{"id": task, "title": title} for task, title in titles.items()]
-        name = prepared.agent.name
+        name = ",".join(agent.name for agent in prepared.agents)
         facts = {"branch": target["branch"], "folder": target["folder"]}
         print_json({"agent": name, **facts, "ready": len(prepared.ready), "tasks": tasks})
         return
@@ -192,7 +215,7 @@ def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
     if not titles:
         say("no task is ready")
         return
-    say(f"{len(prepared.ready)} ready; {prepared.agent.title} would start with these")
+    say(f"{len(prepared.ready)} ready; {prepared.agents[0].title} would start with these")
 
 
 def _looped(
@@ -216,7 +239,8 @@ def _looped(
     notifier = Notifier(root, config, lambda text: telling.tell(event("note", worker=0, text=text)))
     if warning := require_trust(root, project_items(root), asked, is_whole=True):
         tell(warning)
-    find_program(prepared.agent)  # before a task is claimed for nothing
+    for agent in prepared.agents:
+        find_program(agent)  # before a task is claimed for nothing
     with (
         recorded_loop(root, options) as record,
         _view(prepared, as_json=as_json, tell=tell) as view,
@@ -233,18 +257,16 @@ def _looped(
                 shown(told)
 
         show(prepared.site.target())
-        for note in (*(f"note: {one}" for one in prepared.agent.lacks), *prepared.site.notes()):
+        lacks = [f"note: {one}" for agent in prepared.agents for one in agent.lacks]
+        for note in (*lacks, *prepared.site.notes()):
             show(event("note", worker=0, text=note))
         prepared.site.begin(prepared.ready)
         if prepared.ready:
             show(event("backup", text=backed_up(root)))
-        facts = {"agent": prepared.agent.name, "workers": limits.parallel}
+        names = [agent.name for agent in prepared.agents]
+        facts = {"agent": ",".join(names), "workers": limits.parallel}
         show(event("begin", **facts, ready=len(prepared.ready)))
-        run = Run(
-            limits,
-            paused=lambda seconds: telling.tell(event("pause", seconds=seconds)),
-            cut_off=lambda seconds: telling.tell(event("away", seconds=seconds)),
-        )
+        run = Run(limits, names, tell=telling.tell)
         stop = conduct(run, prepared.site, telling, prepared.stop_now, show, record.asked)
         notifier.wait()
         while isinstance(failed := telling.next(0), dict):

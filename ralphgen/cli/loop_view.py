@@ -57,8 +57,8 @@ class LoopScreen:
                 self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
                 if (cost := told.get("cost_usd")) is not None:
                     self._cost = cost + (self._cost or 0.0)
-            case {"event": "pause" | "away" | "stopping"}:
-                self._note = " ".join(event_lines(told))
+            case {"event": "pause" | "away" | "limit" | "unavailable" | "stopping"}:
+                self._note = " ".join(event_lines(told)) or self._note
 
     def __rich__(self) -> Group:
         """Return the view as it is now, in 80 columns."""

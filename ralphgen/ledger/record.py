@@ -468,6 +468,14 @@ def last_sessions(root: Path, most: int) -> list[SessionRecord]:
     return []
 
 
+def cost_of_task(root: Path, task: int) -> float:
+    """Return what the sessions of a task have cost in US dollars, as far as they reported it."""
+    with open_database(root) as connection:
+        sql = "SELECT sum(cost_usd) FROM ralphgen_sessions WHERE task_id = ?"
+        ((cost,),) = connection.rows(sql, [task])
+    return float(cost or 0.0)
+
+
 def last_entry(root: Path) -> int:
     """Return the number of the newest change in the journal, 0 if there is none."""
     with open_database(root) as connection:

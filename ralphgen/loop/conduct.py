@@ -29,6 +29,7 @@ from ralphgen.loop.run import (
 )
 from ralphgen.loop.site import ProjectWorkplace, TreeWorkplace
 from ralphgen.project.config import Config
+from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import refuse_without_ledger
 from ralphgen.sessions.decide import no_tasks
 
@@ -162,7 +163,7 @@ def _handled(telling: Telling) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class PreparedLoop:
-    """A loop that is ready to start: its workplace, its agent, and its limits.
+    """A loop that is ready to start: its workplace, its agents by preference, and its limits.
 
     `ready` are the ready tasks, the next one first. `telling` receives the events, and `stop_now`
     ends all sessions. If it `merges`, agents work in worktrees; `onto` is the branch to merge into,
@@ -171,7 +172,7 @@ class PreparedLoop:
 
     root: Path
     limits: Limits
-    agent: Agent
+    agents: tuple[Agent, ...]
     site: ProjectWorkplace
     ready: tuple[int, ...]
     telling: Telling
@@ -183,7 +184,7 @@ class PreparedLoop:
 def prepare_loop(
     root: Path,
     limits: Limits,
-    agent: str,
+    agents: str,
     *,
     worktrees: bool,
     trust_edited: bool,
@@ -192,8 +193,9 @@ def prepare_loop(
 ) -> PreparedLoop:
     """Return the loop that is asked for; nothing is claimed or written.
 
-    The project's settings complete the limits. Raises `UsageError` for options that cannot be met,
-    and `ProjectError` for a project that cannot have its tasks done so.
+    `agents` are names, separated by commas, the preferred one first. The project's settings
+    complete the limits. Raises `UsageError` for options that cannot be met, and `ProjectError` for
+    a project that cannot have its tasks done so.
     """
     project = Project(root)
     config = project.settings
@@ -204,11 +206,12 @@ def prepare_loop(
         raise UsageError("--allow-failing-base requires --worktrees", "add --worktrees")
     if onto and not worktrees:
         raise UsageError("--onto requires --worktrees", "add --worktrees")
-    found = find_agent(agent, config)
+    found = _agents(agents, config)
     _refuse(config, limits, found, worktrees=worktrees)
     telling, stop_now = Telling(), threading.Event()
     given = (project, found, telling.tell, stop_now)
-    site = ProjectWorkplace(*given, trust_edited=trust_edited)
+    cost = limits.max_task_cost
+    site = ProjectWorkplace(*given, trust_edited=trust_edited, max_task_cost=cost)
     if worktrees:
         workers = limits.parallel
         site = TreeWorkplace(
@@ -217,20 +220,39 @@ def prepare_loop(
             allow_failing_base=allow_failing_base,
             onto=onto,
             trust_edited=trust_edited,
+            max_task_cost=cost,
         )
-    settled = replace(limits, no_progress=config.loop.no_progress, timeout=config.loop.timeout)
+    settled = replace(
+        limits,
+        no_progress=config.loop.no_progress,
+        timeout=config.loop.timeout,
+        longest_wait=config.loop.longest_wait,
+    )
     ready = tuple(site.next_tasks())
     return PreparedLoop(root, settled, found, site, ready, telling, stop_now, worktrees, onto)
 
 
-def _refuse(config: Config, limits: Limits, agent: Agent, *, worktrees: bool) -> None:
+def _agents(names: str, config: Config) -> tuple[Agent, ...]:
+    """Return the agents of these names; raise `UsageError` for an unknown or repeated one."""
+    given = [name.strip() for name in names.split(",")]
+    for name in given:
+        if given.count(name) > 1:
+            text = f'the agent "{one_line(name)}" is listed twice'
+            raise UsageError(text, "list each agent once, the preferred one first")
+    return tuple(find_agent(name, config) for name in given)
+
+
+def _refuse(config: Config, limits: Limits, agents: tuple[Agent, ...], *, worktrees: bool) -> None:
     if limits.parallel > 1 and os.name == "nt":
         raise UsageError('"--parallel" is untested on Windows', "remove it")
-    if limits.max_cost is not None and not math.isfinite(limits.max_cost):
-        raise UsageError('invalid amount for "--max-cost"', "use US dollars, such as 20 or 7.5")
-    if limits.max_cost is not None and not agent.reports_cost:
-        text = f'"--max-cost" cannot be enforced: {agent.title} does not report its cost'
-        raise UsageError(text, "limit it with --max-tasks or --max-time")
+    costs = {"--max-cost": limits.max_cost, "--max-task-cost": limits.max_task_cost}
+    for option, cost in costs.items():
+        if cost is not None and not math.isfinite(cost):
+            raise UsageError(f'invalid amount for "{option}"', "use US dollars, such as 20 or 7.5")
+        silent = next((one for one in agents if not one.reports_cost), None)
+        if cost is not None and silent is not None:
+            text = f'"{option}" cannot be enforced: {silent.title} does not report its cost'
+            raise UsageError(text, "limit it with --max-tasks or --max-time")
     if limits.parallel > 1 and config.done.checks and not worktrees:
         text = "parallel agents cannot share a worktree: their edits invalidate the checks"
         raise UsageError(text, 'add "--worktrees", or remove "--parallel"')

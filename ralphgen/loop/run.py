@@ -1,19 +1,22 @@
 """The work of a loop: its limits, its events, its budget, and the workers that do sessions.
 
-A `Run` decides for all workers whether another session may begin.
+A `Run` decides for all workers whether another session may begin, and with which agent.
 """
 
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from calendar import timegm
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Condition
 from typing import Any, Literal, Protocol
 
+from ralphgen.agents.agent import NO_LIMIT, Limit
 from ralphgen.errors import ProgramError, RalphgenError, UsageError, harmless, plain
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import NothingReadyError
+from ralphgen.sessions.model import CLAUDE
 
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 BUDGET_CODE, STUCK_CODE = 7, 5
@@ -25,19 +28,23 @@ LEAST_COST = 0.01  # US dollars
 class Limits:
     """The user's limits for a loop; None means that there is none.
 
-    `parallel` agents work at the same time. `max_cost` is in US dollars, `max_seconds` counts from
-    the start of the loop, and a review follows after each `review_every` tasks. The loop stops
-    after `no_progress` different tasks in a row that were not closed. A session ends after
-    `timeout` seconds.
+    `parallel` agents work at the same time. `max_cost` is in US dollars, and `max_task_cost` caps
+    the sessions of one task together. `max_seconds` counts from the start of the loop; `until` is a
+    time of the wall clock, in seconds since 1970. A review follows after each `review_every` tasks.
+    The loop stops after `no_progress` different tasks in a row that were not closed. A session ends
+    after `timeout` seconds, and the loop waits at most `longest_wait` seconds for a usage limit.
     """
 
     parallel: int = 1
     max_tasks: int | None = None
     max_cost: float | None = None
+    max_task_cost: float | None = None
     max_seconds: float | None = None
+    until: float | None = None
     review_every: int | None = None
     no_progress: int = 3
     timeout: float = 1_800
+    longest_wait: float = 21_600
 
 
 Cause = Literal[
@@ -82,11 +89,36 @@ def spell_duration(seconds: float) -> str:
     return f"{seconds / UNITS[unit]:.0f}{unit}"
 
 
+def parse_until(text: str, now: float) -> float:
+    """Return when the local time is next HH:MM, in seconds since 1970.
+
+    Raises `UsageError` if the text is not such a time.
+    """
+    found = re.fullmatch(r"(\d{1,2}):(\d\d)", text.strip(), re.ASCII)
+    hour, minute = (int(part) for part in found.groups()) if found is not None else (24, 0)
+    if hour >= HOURS or minute >= MINUTE:
+        raise UsageError(f'invalid time "{text}": use HH:MM, such as 07:00 or 23:30')
+    today = time.localtime(now)
+    for day in range(today.tm_mday, today.tm_mday + 3):
+        moment = time.mktime((today.tm_year, today.tm_mon, day, hour, minute, 0, 0, 0, -1))
+        if moment > now:
+            return moment
+    raise UsageError(f'no time "{text}" in the next two days')
+
+
+def spell_moment(moment: float, now: float) -> str:
+    """Return a moment as local time, with its date if it is a day or more after `now`."""
+    form = "%H:%M" if 0 <= moment - now < DAY else "%Y-%m-%d %H:%M"
+    return time.strftime(form, time.localtime(moment))
+
+
 Event = Mapping[str, Any]
 """An event: its kind under `event`, its time under `time` (ISO 8601, UTC), and facts by name."""
 
 Tell = Callable[[Event], None]
-MINUTE = 60  # seconds
+MINUTE = 60  # seconds, or minutes of an hour
+HOURS = 24
+DAY = 86_400  # seconds
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 PAUSES = {
     "away": "the database cannot be reached: retrying",
@@ -120,8 +152,8 @@ def event_lines(told: Event) -> Iterator[str]:
             yield f'task {task}: question {question}; see "ralphgen task list --questions"'
         case {"event": "merge", "task": task, "outcome": outcome, "text": text}:
             yield plain(f"task {task}: {outcome}: {text}")
-        case {"event": "pause" | "away" as why, "seconds": seconds}:
-            yield f"{PAUSES[why]} in {duration(seconds)}"
+        case {"event": "limit" | "unavailable" | "pause" | "away"}:
+            yield from _rest_lines(told)
         case {"event": "stopping" | "backup" | "held" | "resumed", "text": text}:
             yield one_line(text)
         case {"event": "note", "worker": worker, "text": text}:
@@ -141,6 +173,25 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
 
 
+def _rest_lines(told: Event) -> Iterator[str]:
+    """Yield the line of a limit or pause; none for a limit that only its pause describes."""
+    match told:
+        case {"event": "unavailable", "agent": agent, "reason": reason}:
+            yield plain(f"{agent}: not available in this run: {reason}")
+            return
+        case {"event": "pause" | "away" as why, "seconds": seconds}:
+            yield f"{PAUSES[why]} in {duration(seconds)}"
+            return
+    words = [f"{told['agent']}: limit"]
+    if resets_at := told.get("resets_at"):
+        moment, now = (timegm(time.strptime(one, MOMENT)) for one in (resets_at, told["time"]))
+        words[0] += f" until {spell_moment(moment, now)}"
+    if told.get("next"):
+        words.append(f"{told['next']} goes on")
+    if len(words) > 1 or resets_at:
+        yield plain("; ".join(words))
+
+
 def _outcome(told: Event, task: int | None, outcome: str) -> str:
     """Return the outcome of a session with its time, the results of the checks, and its cost."""
     if task is None:
@@ -158,14 +209,17 @@ def _used(told: Event) -> Iterator[str]:
         yield f"${cost:.4f}"
 
 
-RATE_LIMITED = "rate limited"
+RATE_LIMITED, UNAVAILABLE = "rate limited", "unavailable"
 PENDING = "merge pending"
 ASKED = "asked"
 STOPPED = "stopped"
 CLOSED = ("done", "skipped")  # outcomes that count as progress
 LEAST = 0.005  # US dollars: with less no session starts
 POLL = 5.0  # seconds between checks for ready tasks
-FIRST_PAUSE, LONGEST_PAUSE = 5.0, 900.0  # seconds that a rate limit is waited out
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 900.0  # seconds of a limit without a reset
+MOST_DOUBLINGS = 10  # of a pause
+AFTER_RESET = 30.0  # seconds from a reset to the next use of the agent
+FARTHEST_RESET = 8 * DAY
 LONGEST_OUTAGE = 60.0  # seconds until it is tried again whether the database answers
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 TROUBLES = 3  # errors in a row, no session ending between them
@@ -175,11 +229,13 @@ TROUBLES = 3  # errors in a row, no session ending between them
 class Assignment:
     """A worker's next job: a session on the next task, or a review.
 
-    `cost` is its budget in US dollars, None without a limit, and `seconds` its time limit. Tasks in
-    `behind` come after all others. `seen` is the number of jobs that had ended when it began.
+    `agent` is the name of its agent. `cost` is its budget in US dollars, None without a limit, and
+    `seconds` its time limit. Tasks in `behind` come after all others. `seen` is the number of jobs
+    that had ended when it began.
     """
 
     review: bool
+    agent: str
     cost: float | None
     seconds: float
     behind: frozenset[int]
@@ -195,31 +251,62 @@ class Totals:
     cost: float
 
 
+@dataclass(slots=True)
+class AgentClock:
+    """The rest of an agent at a usage limit: it ends at `until` on the wall clock.
+
+    The rest also ends at `latest` on the steady clock, in case the wall clock is set back; that
+    clock stops while a laptop sleeps. `out` is why the agent is excluded from this run. `pauses`
+    counts its limits since a session without one, and `began` is the time of the last limit.
+    """
+
+    name: str
+    until: float = 0.0
+    latest: float = 0.0
+    resets_at: float | None = None
+    began: float = 0.0
+    pauses: int = 0
+    out: str = ""
+
+    def rest(self, seconds: float, resets_at: float | None, now: float, wall: float) -> None:
+        """Begin to rest; `now` is the time of the steady clock, `wall` of the wall clock."""
+        self.pauses += 1
+        self.began, self.resets_at = now, resets_at
+        self.until, self.latest = wall + seconds, now + seconds
+
+    def wait(self, now: float, wall: float) -> float:
+        """Return the seconds until it is free, 0 if it is."""
+        return max(min(self.until - wall, self.latest - now), 0.0)
+
+
 class Run:
     """One run of a loop; every method may be called from any thread."""
 
     def __init__(
         self,
         limits: Limits,
+        agents: Sequence[str] = (CLAUDE,),
         *,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         first_pause: float = FIRST_PAUSE,
         poll: float = POLL,
-        paused: Callable[[float], None] = lambda _seconds: None,
-        cut_off: Callable[[float], None] = lambda _seconds: None,
+        tell: Tell = lambda _told: None,
     ) -> None:
-        """Begin now; `paused` and `cut_off` receive the seconds of each pause.
+        """Begin now, with these agents, the preferred one first.
 
-        The former is called for a model that accepts no requests, the latter for an unreachable
-        database.
+        `tell` receives the events of limits and pauses. `clock` is steady; `wall` is the clock of
+        resets and of `until`.
         """
         self.limits = limits
         self.began = clock()
+        self._agents = {name: AgentClock(name) for name in agents}
+        self._wall = wall
+        self._wall_began = wall()
         self._clock = clock
         self._first_pause = first_pause
         self._poll = poll
-        self._told = paused
-        self._told_away = cut_off
+        self._tell = tell
         self._changed = Condition()
         self._running: list[Assignment] = []
         self._ended = 0  # sessions and whatever else may have made a task ready
@@ -229,8 +316,8 @@ class Run:
         self._behind: set[int] = set()
         self._stuck: set[int] = set()
         self._since_review = 0
-        self._pauses = self._outages = 0
-        self._pause_ends = self._pause_began = 0.0
+        self._outages = 0
+        self._away_ends = 0.0
         self._troubles = 0
         self._trouble_began = 0.0
         self._stop: StopReason | None = None
@@ -268,7 +355,7 @@ class Run:
                     self._running.append(job)
                     return job
                 if self._stop is None:
-                    self._changed.wait(wait)
+                    self._changed.wait(min(wait, self._poll))  # a clock may jump meanwhile
             return None
 
     def nothing_ready(self, job: Assignment) -> None:
@@ -282,8 +369,21 @@ class Run:
             else:
                 self._end(NOTHING_READY)
 
-    def ended(self, job: Assignment, task: int | None, outcome: str, cost: float | None) -> None:
-        """Record the end of a session; an unreported `cost` counts as the whole budget."""
+    def ended(
+        self,
+        job: Assignment,
+        task: int | None,
+        outcome: str,
+        cost: float | None,
+        *,
+        limit: Limit = NO_LIMIT,
+        unavailable: str = "",
+    ) -> None:
+        """Record the end of a session; an unreported `cost` counts as the whole budget.
+
+        `limit` is the limit of a rate limited agent, and `unavailable` the reason why the agent
+        takes no sessions in this run.
+        """
         with self._changed:
             self._running.remove(job)
             self._ended += 1
@@ -291,15 +391,11 @@ class Run:
             self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
             self._spent += cost if cost is not None else job.cost or 0.0
             if outcome == RATE_LIMITED:
-                now = self._clock()
-                # Sessions that began before a pause do not lengthen it.
-                if job.begun >= self._pause_began or not self._pauses:
-                    seconds = min(self._first_pause * 2**self._pauses, LONGEST_PAUSE)
-                    self._pauses += 1
-                    self._pause_began, self._pause_ends = now, now + seconds
-                    self._told(seconds)
+                self._limited(job, limit)
+            elif outcome == UNAVAILABLE:
+                self._unavailable(job, unavailable or outcome)
             else:
-                self._pauses = 0
+                self._agents[job.agent].pauses = 0
                 if job.review:
                     self._since_review = 0
                 elif task is not None and outcome == STOPPED:
@@ -344,11 +440,11 @@ class Run:
             if job is not None:
                 self._running.remove(job)
             now = self._clock()
-            if self._pause_ends <= now:
+            if self._away_ends <= now:
                 seconds = min(self._first_pause * 2**self._outages, LONGEST_OUTAGE)
                 self._outages += 1
-                self._pause_ends = now + seconds
-                self._told_away(seconds)
+                self._away_ends = now + seconds
+                self._tell(event("away", seconds=seconds))
             self._changed.notify_all()
 
     def _end(self, stop: StopReason) -> None:
@@ -357,15 +453,13 @@ class Run:
 
     def _wait(self) -> float | None:
         """Return the seconds until a job can start, None if it can now; end an exhausted loop."""
-        limits, now = self.limits, self._clock()
-        if limits.max_seconds is not None:
-            left = self.began + limits.max_seconds - now
-            if max(self._pause_ends - now, 0) >= left:
-                reason = f"--max-time {spell_duration(limits.max_seconds)} reached"
-                self._end(StopReason(reason, BUDGET_CODE, "max_time"))
-                return self._poll
-        if self._pause_ends > now:
-            return self._pause_ends - now
+        limits = self.limits
+        pause = max(self._rest(), self._away_ends - self._clock())
+        left, reached = self._time_left()
+        if reached is not None and pause >= left:
+            self._end(reached)
+        if pause > 0 or self._stop is not None:
+            return pause
         if self._held:
             return self._poll
         if limits.max_cost is not None and self._left() < LEAST:
@@ -374,6 +468,95 @@ class Run:
         if limits.max_tasks is not None and begun >= limits.max_tasks and not self._review_is_due():
             return self._used_up(f"--max-tasks {limits.max_tasks} reached", "max_tasks")
         return None
+
+    def _time_left(self) -> tuple[float, StopReason | None]:
+        """Return the seconds until the run ends, and the reason; infinite and None without an end.
+
+        `until` follows the wall clock, but a clock that is set back does not delay it.
+        """
+        limits, now = self.limits, self._clock()
+        left, reached = float("inf"), None
+        if limits.max_seconds is not None:
+            left = max(self.began + limits.max_seconds - now, 0.0)
+            reason = f"--max-time {spell_duration(limits.max_seconds)} reached"
+            reached = StopReason(reason, BUDGET_CODE, "max_time")
+        if limits.until is not None:
+            latest = self.began + limits.until - self._wall_began - now
+            until = max(min(limits.until - self._wall(), latest), 0.0)
+            if until < left:
+                reason = f"--until {time.strftime('%H:%M', time.localtime(limits.until))} reached"
+                left, reached = until, StopReason(reason, BUDGET_CODE, "until")
+        return left, reached
+
+    def _free(self) -> AgentClock | None:
+        """Return the first free agent, or None."""
+        now, wall = self._clock(), self._wall()
+        free = (one for one in self._agents.values() if not one.out and not one.wait(now, wall))
+        return next(free, None)
+
+    def _rest(self) -> float:
+        """Return the seconds until an agent is free, 0 if one is; stop if that takes too long."""
+        now, wall = self._clock(), self._wall()
+        usable = [one for one in self._agents.values() if not one.out]
+        if not usable:
+            reasons = "; ".join(f"{one.name}: {one.out}" for one in self._agents.values())
+            self._end(StopReason(f"no agent is available: {reasons}", 1, "unavailable"))
+            return 0.0
+        first = min(usable, key=lambda one: one.wait(now, wall))
+        wait = first.wait(now, wall)
+        if wait and first.resets_at is not None:
+            longest = self.limits.longest_wait
+            why = ""
+            if wait >= self._time_left()[0]:
+                why = "after the end of this run"
+            elif wait > longest + AFTER_RESET:
+                why = f"later than [loop] longest_wait ({spell_duration(longest)}) allows"
+            if why:
+                reset = f"{first.name} until {spell_moment(first.resets_at, wall)}"
+                self._end(StopReason(f"usage limit: {reset}, {why}", BUDGET_CODE, "usage_limit"))
+        return wait
+
+    def _limited(self, job: Assignment, limit: Limit) -> None:
+        """Rest an agent until its limit resets; without a reset, for growing pauses."""
+        agent, now, wall = self._agents[job.agent], self._clock(), self._wall()
+        resets_at = limit.resets_at
+        if resets_at is None or not wall < resets_at <= wall + FARTHEST_RESET:
+            resets_at = None
+        # A session that began before the rest reports the same limit, unless its reset is later.
+        if job.begun < agent.began and (
+            resets_at is None or resets_at < (agent.resets_at or 0.0) + MINUTE
+        ):
+            return
+        if resets_at is None:
+            doublings = min(agent.pauses, MOST_DOUBLINGS)
+            seconds = min(self._first_pause * 2**doublings, LONGEST_PAUSE)
+        else:
+            seconds = resets_at + AFTER_RESET - wall
+        agent.rest(seconds, resets_at, now, wall)
+        free = self._free()
+        self._tell(
+            event(
+                "limit",
+                agent=agent.name,
+                window=limit.window or None,
+                resets_at=resets_at and time.strftime(MOMENT, time.gmtime(resets_at)),
+                next=free and free.name,
+            )
+        )
+        self._pause()
+
+    def _unavailable(self, job: Assignment, reason: str) -> None:
+        """Exclude an agent from this run."""
+        agent = self._agents[job.agent]
+        if not agent.out:
+            agent.out = reason
+            self._tell(event("unavailable", agent=agent.name, reason=reason))
+            self._pause()
+
+    def _pause(self) -> None:
+        """Report the time until an agent is free, unless the run ends before."""
+        if (wait := self._rest()) and self._stop is None and wait < self._time_left()[0]:
+            self._tell(event("pause", seconds=round(wait, 1)))
 
     def _used_up(self, reason: str, cause: Cause) -> float:
         """Stop if no running session could leave a part of the budget; return the time to wait."""
@@ -396,11 +579,9 @@ class Run:
         cost = None
         if limits.max_cost is not None:
             cost = self._left() / max(1, limits.parallel - len(self._running))
-        seconds = limits.timeout
-        if limits.max_seconds is not None:
-            seconds = min(seconds, self.began + limits.max_seconds - now)
-        behind = frozenset(self._behind)
-        return Assignment(self._review_is_due(), cost, seconds, behind, self._ended, now)
+        free = self._free() or next(iter(self._agents.values()))
+        seconds, behind = min(limits.timeout, self._time_left()[0]), frozenset(self._behind)
+        return Assignment(self._review_is_due(), free.name, cost, seconds, behind, self._ended, now)
 
     def _count(self, task: int, outcome: str) -> None:
         if outcome in CLOSED:
@@ -425,13 +606,16 @@ def _no_progress(tasks: int) -> str:
 class Result:
     """The end of a session: `task` is None without a task, `cost` if it is not reported.
 
-    `error` is why no further session can run or be merged, or None.
+    `error` is why no further session can run or be merged, or None. `limit` and `unavailable` are
+    those of `Run.ended`.
     """
 
     task: int | None
     outcome: str
     cost: float | None
     error: RalphgenError | None = None
+    limit: Limit = NO_LIMIT
+    unavailable: str = ""
 
 
 class PushRefusedError(RalphgenError):
@@ -504,6 +688,13 @@ def _work(run: Run, site: Workplace, worker: int) -> None:
             if result.error is not None:
                 run.stop(StopReason(str(result.error), result.error.exit_code))
             cut_off = result.outcome not in CLOSED and site.is_away()  # not the task's fault
-            run.ended(job, None if cut_off else result.task, result.outcome, result.cost)
+            run.ended(
+                job,
+                None if cut_off else result.task,
+                result.outcome,
+                result.cost,
+                limit=result.limit,
+                unavailable=result.unavailable,
+            )
             if cut_off:
                 run.away()

@@ -9,16 +9,27 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ralphgen.agents.agent import ASKED, BLOCKED, DONE, Agent, AgentLine, LaunchOptions
-from ralphgen.agents.launch import SessionEnd, launch_session
+from ralphgen.agents.agent import (
+    ASKED,
+    BLOCKED,
+    DONE,
+    NOTHING_USED,
+    OUT_OF_BUDGET,
+    STOPPED,
+    Agent,
+    AgentLine,
+    LaunchOptions,
+)
+from ralphgen.agents.launch import SessionEnd, close_record, launch_session
 from ralphgen.emit.trust import content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.kits.project import Project
-from ralphgen.ledger.record import blocked_since, last_entry
+from ralphgen.ledger.record import blocked_since, cost_of_task, last_entry
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
 from ralphgen.loop.merge import (
     ALL,
@@ -37,7 +48,16 @@ from ralphgen.loop.merge import (
     refuse_uncommittable,
     refuse_unmergeable,
 )
-from ralphgen.loop.run import PENDING, Assignment, Event, PushRefusedError, Result, Tell, event
+from ralphgen.loop.run import (
+    LEAST,
+    PENDING,
+    Assignment,
+    Event,
+    PushRefusedError,
+    Result,
+    Tell,
+    event,
+)
 from ralphgen.loop.trees import Worktree, create_target, free_number, prepare, refuse_target
 from ralphgen.project.database import is_away, opened_database
 from ralphgen.project.git import branch_in
@@ -46,6 +66,7 @@ from ralphgen.project.rows import open_rows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks.claims import live_claims
 from ralphgen.sessions.claims import (
+    NO_ATTEMPT,
     NOT_MADE,
     NothingReadyError,
     end_claim,
@@ -60,6 +81,7 @@ from ralphgen.sessions.questions import open_questions
 from ralphgen.sessions.store import remove
 
 RECIPE, REVIEW = "task_execution", "opus_review"
+NOT_COUNTED = (*NO_ATTEMPT, STOPPED)  # outcomes of sessions whose unknown cost is no one's fault
 
 
 class ProjectWorkplace:
@@ -68,22 +90,28 @@ class ProjectWorkplace:
     def __init__(
         self,
         project: Project,
-        agent: Agent,
+        agents: Sequence[Agent],
         tell: Tell,
         stop: threading.Event,
         *,
         trust_edited: bool,
+        max_task_cost: float | None = None,
     ) -> None:
-        """Let `agent` work in the project; `tell` takes events, and `stop` ends all sessions."""
+        """Let `agents` work in the project; `tell` takes events, and `stop` ends all sessions.
+
+        With `max_task_cost`, all sessions of a task together may cost that many US dollars.
+        """
         self._project = project
         self._root = project.root
-        self._agent = agent
+        self._agents = {one.name: one for one in agents}
         self._tell = tell
         self._stop = stop
         self._unreleased: list[tuple[PreparedSession, str, str]] = []
         self._trust_edited = trust_edited
         self._reserve: ExitStack | None = None
         self.recorded: list[str] = []
+        self._max_task_cost = max_task_cost
+        self._unreported: dict[int, float] = {}  # shares of sessions that reported no cost, by task
         self._entry = 0  # the newest one of the journal when the loop began
 
     def merges(self, _worker: int) -> list[tuple[int, str]]:
@@ -129,15 +157,50 @@ class ProjectWorkplace:
         session = self._made(job, worker)
         self._reserve = self._reserve or reserved_space(project_home(self._root) / FOLDER)
         try:
+            if self._used_up(session.task):
+                self._release(session, OUT_OF_BUDGET.word, "", worker)
+                close_record(session, OUT_OF_BUDGET, NOTHING_USED, "", self._told(worker))
+                remove(session.folder)
+                return Result(session.task, BLOCKED, 0.0)
+            job = replace(job, cost=self._cost(session.task, job.cost))
             with ExitStack() as held:
                 lost = held.enter_context(keep_claim(session.claim))
                 end = self._launched(session, job, worker, lost)
+                self._count_cost(session.task, end, job.cost)
                 outcome = self._concluded(session, end, worker, held)
         except BaseException:
             self._release(session, NOT_MADE, "", worker)
             remove(session.folder)  # nothing runs in it
             raise
-        return Result(session.task, outcome, end.usage.cost, end.fault)
+        return Result(session.task, outcome, end.usage.cost, end.fault, end.limit, end.unavailable)
+
+    def _cost(self, task: int | None, share: float | None) -> float | None:
+        """Return what a session may cost: its share, and not more than is left for its task."""
+        if task is None or self._max_task_cost is None:
+            return share
+        left = max(self._max_task_cost - self._spent_on(task), 0.0)
+        return left if share is None else min(share, left)
+
+    def _spent_on(self, task: int) -> float:
+        """Return what the sessions of a task have cost, on record and as far as not reported."""
+        return cost_of_task(self._root, task) + self._unreported.get(task, 0.0)
+
+    def _count_cost(self, task: int | None, end: SessionEnd, share: float | None) -> None:
+        """Let a session of a task that reports no cost count with its share, unless it was stopped.
+
+        A session that a limit or the user ended must not use up the budget of its task.
+        """
+        if task is not None and end.usage.cost is None and end.outcome.word not in NOT_COUNTED:
+            self._unreported[task] = self._unreported.get(task, 0.0) + (share or 0.0)
+
+    def _used_up(self, task: int | None) -> str:
+        """Return the reason why a task has no budget left, empty if it has some."""
+        if task is None or self._max_task_cost is None:
+            return ""
+        spent = self._spent_on(task)
+        if self._max_task_cost - spent >= LEAST:
+            return ""
+        return f"its sessions used up ${spent:.2f} of --max-task-cost {self._max_task_cost:g}"
 
     def disk_fault(self, error: RalphgenError) -> ProgramError | None:
         """Return the error of a full disk if that can be why a session was broken off."""
@@ -165,14 +228,18 @@ class ProjectWorkplace:
     def _release(self, session: PreparedSession, outcome: str, comment: str, worker: int) -> None:
         """Release a task; without a database connection, as soon as it responds again."""
         try:
+            reason = self._used_up(session.task)
+            end = partial(
+                end_claim, session, outcome, comment, reopens=bool(comment), reason=reason
+            )
             try:
-                status = end_claim(session, outcome, comment, reopens=bool(comment))
+                status = end()
             except ProjectError:
                 if not self._reserve:
                     raise
                 self._reserve.close()  # a full disk has room for this now
                 self._reserve = None
-                status = end_claim(session, outcome, comment, reopens=bool(comment))
+                status = end()
             self._say_given_up(session.task, status, outcome, worker)
         except ProjectError as error:  # its lease expires
             self._note(worker, f"warning: {error.problems[0].text}")
@@ -218,11 +285,11 @@ class ProjectWorkplace:
             session = create_session(
                 self._root,
                 request,
-                say=lambda line: self._note(worker, line),
+                say=self._told(worker),
                 ask=lambda _shown: False,  # the user was asked before the first session
                 work_tree=None if job.review else self._tree_of(worker),
                 trust_edited=self._trust_edited,
-                leaves_out=self._agent.leaves_out_settings,
+                leaves_out=self._agents[job.agent].leaves_out_settings,
             )
         except NothingReadyError:
             raise
@@ -231,20 +298,21 @@ class ProjectWorkplace:
             raise
         for warning in session.warnings:
             self._note(worker, warning)
+        return session
+
+    def _launched(
+        self, session: PreparedSession, job: Assignment, worker: int, lost: threading.Event
+    ) -> SessionEnd:
         self._tell(
             event(
                 "session",
                 worker=worker,
                 session=session.session_id,
                 task=session.task,
+                agent=job.agent,
                 title=self._title(session.task),
             )
         )
-        return session
-
-    def _launched(
-        self, session: PreparedSession, job: Assignment, worker: int, lost: threading.Event
-    ) -> SessionEnd:
         began = time.monotonic()
 
         def out(line: AgentLine) -> None:
@@ -253,11 +321,11 @@ class ProjectWorkplace:
 
         end = launch_session(
             session,
-            self._agent,
+            self._agents[job.agent],
             LaunchOptions(session.prompt, printing=True, max_cost=job.cost),
             timeout=job.seconds,
             out=out,
-            say=lambda line: self._note(worker, line),
+            say=self._told(worker),
             stop=self._stop,
             lost=lost,
         )
@@ -288,6 +356,9 @@ class ProjectWorkplace:
 
     def _note(self, worker: int, line: str) -> None:
         self._tell(event("note", worker=worker, text=line))
+
+    def _told(self, worker: int) -> Callable[[str], None]:
+        return partial(self._note, worker)
 
 
 NOT_MERGED = "not merged"
@@ -376,7 +447,8 @@ class TreeWorkplace(ProjectWorkplace):
         self._seen = Git(self._root).say("rev-parse", f"refs/heads/{base}")
         if tasks:
             self._refuse_red(tasks, 0)
-            refuse_missing_script(self._root, self._agent.script)
+            for agent in self._agents.values():
+                refuse_missing_script(self._root, agent.script)
 
     def left_for_user(self) -> set[int]:
         """Return the tasks that this loop has blocked, and those whose merge is pending."""
@@ -531,9 +603,6 @@ class TreeWorkplace(ProjectWorkplace):
         if others and self._project.settings.loop.remote is None:
             text = f'agents also work on the machine "{others[0]}", but there is no shared remote'
             raise ProjectError(text, 'set the remote of the base branch: [loop] remote = "origin"')
-
-    def _told(self, worker: int) -> Callable[[str], None]:
-        return lambda line: self._note(worker, line)
 
 
 def _words(found: Merged | Conflict | RedCheck | Refused | Pending) -> tuple[str, str, str]:

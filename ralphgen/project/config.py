@@ -449,7 +449,8 @@ class LoopConfig(_Strict):
     """`[loop]`: how long `ralphgen loop` goes on, with which agents, and in which work trees.
 
     A task is blocked after so many `attempts`, the loop stops after `no_progress` tasks in a row
-    that nobody closed, a session ends after `timeout` seconds. New work trees get the files of
+    that nobody closed, a session ends after `timeout` seconds. If every agent is at a usage limit
+    for more than `longest_wait` seconds, the loop stops. New work trees get the files of
     `copy`; `setup` makes them ready, again when a file of `setup_when` changes. `remote` has the
     base branch for more machines than one. `message` is that of the commits, in which `{title}` and
     `{task}` are replaced.
@@ -458,6 +459,7 @@ class LoopConfig(_Strict):
     attempts: Annotated[int, Field(ge=1, le=1_000)] = 3
     no_progress: Annotated[int, Field(ge=1, le=1_000)] = 3
     timeout: Annotated[int, Field(ge=1, le=604_800)] = 1_800
+    longest_wait: Annotated[int, Field(ge=1, le=604_800)] = 21_600
     setup: list[Command] = []
     copy_files: list[Glob] = Field(default=[], alias="copy")
     setup_when: list[Glob] = []

@@ -175,13 +175,26 @@ class Worker:
         self.log("end")
         sys.exit(code)
 
-    def do_limited(self) -> None:
-        """Report too many requests, as the model does."""
+    def do_limited(self, seconds: float | None = None) -> None:
+        """Report too many requests, as the model does, maybe with a reset."""
         self.log("end")
+        resets_at = None if seconds is None else int(time.time() + seconds)
         if self.plain:
+            if resets_at is not None:
+                sys.stdout.write(f"{json.dumps({'resets_at': resets_at})}\n")
             sys.exit(os.EX_TEMPFAIL)
+        if resets_at is not None:
+            info = {"status": "rejected", "resetsAt": resets_at, "rateLimitType": "five_hour"}
+            self.agent.write(type="rate_limit_event", rate_limit_info=info)
         more = {"result": LIMIT, "api_error_status": 429}
         self.agent.ends(is_error=True, cost=self.settled["cost"], more=more)
+        sys.exit(1)
+
+    def do_refused(self, error: str) -> None:
+        """Be told by the model that it takes no requests of this account."""
+        self.log("end")
+        self.agent.write(type="assistant", error=error, message={"content": []})
+        self.agent.ends(is_error=True, cost=0.0)
         sys.exit(1)
 
     def end(self) -> None:

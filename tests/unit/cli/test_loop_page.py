@@ -31,7 +31,8 @@ def test_each_command_does_what_stands_beside_it(tmp_path: Path) -> None:
     for command in begin:
         git(root, *command.split())
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
-    claude_program(tmp_path, write_plan(tmp_path / "plan.json", {"*": [WORKS]}))
+    program = claude_program(tmp_path, write_plan(tmp_path / "plan.json", {"*": [WORKS]}))
+    program.with_name("codex").symlink_to(program)
     assert 0 == ralphgen("db", "ledger", "on", "--yes", cwd=root).returncode
     said = {}
     for line in lines():
@@ -46,7 +47,7 @@ def test_each_command_does_what_stands_beside_it(tmp_path: Path) -> None:
     assert config.is_file()
     assert "set_task_status" in said["ralphgen log --since 12h"].stdout
     assert SPENT == said["ralphgen loop --max-tasks 3"].returncode
-    assert "no task is ready" in said["ralphgen loop --max-time 8h --max-cost 20"].stderr
+    assert "no task is ready" in said["ralphgen loop --until 07:00 --max-cost 20"].stderr
     assert "done" == (root / "task-102.txt").read_text(encoding="utf-8")
     outcomes = json.loads(ralphgen("session", "list", "--json", cwd=root).stdout)
     assert config.parent.name in {one["session_id"] for one in outcomes if not one["outcome"]}

@@ -107,9 +107,12 @@ def test_a_killed_loop_is_known_for_one_and_can_be_begun_again(tmp_path: Path) -
         "parallel": 1,
         "max_tasks": 4,
         "max_cost": None,
+        "max_task_cost": None,
         "max_time": "9m",
+        "until": "",
         "review_every": None,
         "worktrees": False,
+        "onto": "",
     } == start["options"]
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.loop.run import Assignment, Limits, Run, StopReason, parse_duration
+from ralphgen.loop.run import Assignment, Event, Limits, Run, StopReason, parse_duration
 
 
 class Clock:
@@ -18,7 +18,8 @@ class Clock:
 
 
 def begun(limits: Limits, clock: Clock | None = None) -> Run:
-    return Run(limits, clock=clock or Clock(), poll=0.01)
+    clock = clock or Clock()
+    return Run(limits, clock=clock, wall=clock, poll=0.01)
 
 
 def job_of(run: Run) -> Assignment:
@@ -32,6 +33,11 @@ def session(run: Run, task: int | None, outcome: str, cost: float | None = None)
     job = job_of(run)
     run.ended(job, task, outcome, cost)
     return job
+
+
+def pauses(told: list[Event], kind: str) -> list[float]:
+    """The seconds of the pauses of this kind."""
+    return [one["seconds"] for one in told if one["event"] == kind]
 
 
 def ending(run: Run) -> StopReason:
@@ -136,8 +142,8 @@ def test_a_task_that_is_left_open_goes_behind_the_others() -> None:
 
 
 def test_rate_limits_are_waited_out_longer_each_time() -> None:
-    clock, told = Clock(), list[float]()
-    run = Run(Limits(parallel=2, no_progress=1), clock=clock, poll=0.01, paused=told.append)
+    clock, told = Clock(), list[Event]()
+    run = Run(Limits(parallel=2, no_progress=1), clock=clock, poll=0.01, tell=told.append)
     for _ in range(3):
         two = [job_of(run), job_of(run)]
         clock.now += 1
@@ -147,7 +153,7 @@ def test_rate_limits_are_waited_out_longer_each_time() -> None:
     session(run, 1, "done")
     session(run, 1, "rate limited")
 
-    assert [5, 10, 20, 5] == told
+    assert [5, 10, 20, 5] == pauses(told, "pause")
     assert run.stopped is None
 
 
@@ -191,19 +197,19 @@ def test_what_breaks_off_all_workers_at_once_is_one_trouble() -> None:
 
 
 def test_a_database_that_is_away_is_waited_for_each_time_longer_and_is_no_trouble() -> None:
-    clock, told = Clock(), list[float]()
-    run = Run(Limits(parallel=3), clock=clock, poll=0.01, cut_off=told.append)
+    clock, told = Clock(), list[Event]()
+    run = Run(Limits(parallel=3), clock=clock, poll=0.01, tell=told.append)
     for _ in range(6):
         jobs = [job_of(run) for _ in range(3)]
         for job in jobs:
             run.away(job)
-        clock.now += told[-1]
+        clock.now += told[-1]["seconds"]
 
-    assert [5, 10, 20, 40, 60, 60] == told
+    assert [5, 10, 20, 40, 60, 60] == pauses(told, "away")
     assert run.stopped is None
     run.ended(job_of(run), 1, "done", None)
     run.away()
-    assert 5 == told[-1]
+    assert 5 == told[-1]["seconds"]
 
 
 def test_a_database_that_is_away_for_longer_than_the_loop_may_take_ends_it() -> None:
