@@ -279,7 +279,7 @@ def test_what_is_said_of_checks_can_do_nothing_in_a_comment() -> None:
 
 @pytest.mark.thorough
 def test_rules_that_came_and_went_are_told(root: Path) -> None:
-    """One that goes lets the next change through: that is a gain."""
+    """A removed rule permits the next change: that is a gain."""
     rule = '\n[policy.rules]\ntask_execution = { never = ["delete_*"] }\n'
     (root / ".ralph/ralphgen.toml").write_text(CONFIG + rule, encoding="utf-8")
     regenerate(root, force=False, say=quiet)

@@ -106,7 +106,7 @@ def test_words_are_those_of_a_session_for_each_tool_and_recipe(plan: ServerPlan)
 
 
 def sessions_with(plan: ServerPlan, tool: str, argument: str) -> Iterator[tuple[str, str]]:
-    """Each pair of recipe and discipline of which some session has the argument."""
+    """Yield each pair of recipe and discipline with a session that has the argument."""
     policy = plan.policy
     (kit,) = plan.kits
     for recipe, discipline in product(policy.recipes, policy.disciplines):

@@ -1,4 +1,4 @@
-"""What can be done on the board, with JavaScript and without: each action, and what is none."""
+"""Actions on the board, with and without JavaScript, and requests that are not actions."""
 
 import shutil
 import sqlite3
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with its environment, which is the user's own one, made once on a machine."""
+    """A project with its environment, which is the user's, created once on a machine."""
     root = create_project(tmp_path_factory.mktemp("app") / "p")
     ran("regen", root)
     return root
@@ -31,7 +31,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(project: Path, tmp_path: Path) -> Path:
-    """A project of one's own, copied."""
+    """A copy of the project."""
     return shutil.copytree(project, tmp_path / "p")
 
 
@@ -42,7 +42,7 @@ def board(root: Path) -> Iterator[Running]:
 
 
 def discipline_form(board: Running, **fields: str) -> list[tuple[str, str]]:
-    """The form of the discipline "backend" as it is now, with one server more."""
+    """Return the current form of the discipline "backend", with an additional server."""
     fragment = board.get("sections/disciplines?discipline=backend")
     fingerprint = hidden(fragment, "fingerprint")
     start = [("discipline", "backend"), ("fingerprint", fingerprint), ("edits", "servers")]

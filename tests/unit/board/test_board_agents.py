@@ -1,4 +1,4 @@
-"""Sessions on the board as they go on: stream, files and cost; starting, stopping, undoing one."""
+"""Active sessions on the board: stream, files and cost; starting, stopping and undoing."""
 
 import re
 import shutil
@@ -25,7 +25,7 @@ START = {"recipe": "task_execution", "task": "1", "discipline": "", "agent": "cl
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopProject]:
-    """A project whose agent says markup, writes files, and waits for `go` before it is done."""
+    """A project whose agent writes markup and files, and waits for `go` before it is done."""
     steps = [
         "begin",
         ["say", MARKUP],
@@ -108,7 +108,7 @@ def test_an_agent_is_stopped_and_its_task_given_back(project: LoopProject) -> No
 def test_an_agent_that_takes_its_mark_away_is_stopped(
     project: LoopProject, whole_folder: bool
 ) -> None:
-    """An agent can write in its session's folder, and everything beside it."""
+    """An agent can write in its session's folder, and to everything next to it."""
     with running_board(project.root) as board:
         session = started(board)
         assert until(lambda: "looked at it" in whole(board, f"sessions/{session}"))

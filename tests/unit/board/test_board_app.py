@@ -1,4 +1,4 @@
-"""The page of the board and its sections, whatever names are in them and whatever is broken."""
+"""The page of the board and its sections, with any names and any errors."""
 
 import asyncio
 import re
@@ -61,7 +61,7 @@ def board(project: Path) -> Iterator[Running]:
 
 @pytest.fixture
 def root(project: Path, tmp_path: Path) -> Path:
-    """A project of one's own, copied."""
+    """A copy of the project."""
     return made_here(shutil.copytree(project, tmp_path / "p"))
 
 
@@ -109,7 +109,7 @@ def test_it_is_called_as_the_project_calls_itself(root: Path) -> None:
         unreadable = board.get()
 
     assert "<h1><bdi>Shop</bdi></h1>" in titled
-    assert "<h1><bdi>Shop</bdi></h1>" in unreadable  # the config has no say in it
+    assert "<h1><bdi>Shop</bdi></h1>" in unreadable  # the config does not matter here
 
 
 def test_circles_that_are_not_shown_are_counted(root: Path) -> None:

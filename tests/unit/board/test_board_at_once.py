@@ -1,4 +1,4 @@
-"""Of two who change a task at once the second is told, whoever the first is and however close."""
+"""Of two concurrent changes of a task, the second is reported as a conflict."""
 
 import os
 import signal

@@ -29,7 +29,7 @@ MARKUP = (
 )
 OURS = {"/assets/board.js", "/assets/keys.js"}
 FOREIGN = {"base", "embed", "iframe", "img", "object", "b"}
-STOPS_ALL = "mcp_tool_overrides"  # where one cannot be read, no server is generated
+STOPS_ALL = "mcp_tool_overrides"  # an unreadable one prevents generating servers
 FORGED: tuple[dict[str, str], ...] = (
     {},
     {"Origin": "null"},
@@ -91,7 +91,7 @@ def text_columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 
 def fill(connection: sqlite3.Connection, table: str, column: str, number: int, text: str) -> None:
-    """Put a text into the empty fields of a column, where its CHECKs let it."""
+    """Put a text into the empty fields of a column, if its CHECKs permit it."""
     empty = f"(\"{column}\" IS NULL OR \"{column}\" IN ('', '[]', '{{}}'))"
     sql = f'UPDATE "{table}" SET "{column}" = ? WHERE rowid % 3 = ? AND {empty}'
     try:
@@ -107,7 +107,7 @@ def board(filled: Path) -> Iterator[Running]:
 
 
 def harmless(html: str) -> bool:
-    """Whether a page has elements and attributes of ours alone."""
+    """Return whether a page contains only our elements and attributes."""
     found = Elements(html)
     assert not FOREIGN & {tag for tag, _ in found.found}
     assert {given.get("src") for given in found.of("script")} <= OURS
@@ -193,7 +193,7 @@ def test_of_many_who_open_an_address_at_once_one_is_let_in(filled: Path) -> None
 
 @pytest.mark.parametrize("method", ["HEAD", "POST", "OPTIONS"])
 def test_only_who_gets_an_address_uses_it_up(filled: Path, method: str) -> None:
-    """What looks at an address before a person does takes nothing away."""
+    """Requests for an address before the user opens it do not use it up."""
     with running_board(filled) as board:
         printed = board.next_opening()
         with closing(HTTPConnection("127.0.0.1", board.port, timeout=60)) as connection:

@@ -1,4 +1,4 @@
-"""What waits for a person on the overview, what is told of cost, and the specs under Knowledge."""
+"""The overview's items for the user, the reported cost, and the specs under Knowledge."""
 
 import json
 import sqlite3
@@ -101,7 +101,7 @@ def test_disciplines_beyond_those_that_are_named_are_counted(root: Path) -> None
 
 @pytest.mark.thorough
 def test_a_page_does_not_wait_for_the_comparison(root: Path) -> None:
-    """Where there are scripts it comes by itself, else with the next page."""
+    """With scripts the result arrives by itself, else with the next page."""
     with running_board(root) as board:
         page = first = board.get("")
         while "data-late" in page:

@@ -1,4 +1,4 @@
-"""Which sections must be drawn anew: each write is told, and looking leaves nothing behind."""
+"""Detection of sections to redraw: each write is detected, and checks leave no traces."""
 
 import os
 import shutil
@@ -54,7 +54,7 @@ def watched(
 
 @pytest.fixture
 def writer(watched: Watched) -> Iterator[sqlite3.Connection]:
-    """An agent's connection that stays open."""
+    """An agent's open connection."""
     with closing(sqlite3.connect(watched.database, isolation_level=None)) as connection:
         connection.execute("SELECT * FROM tasks").fetchall()
         yield connection
@@ -193,7 +193,7 @@ def test_a_database_that_goes_and_comes_back_moves_everything_each_time(watched:
 def test_a_file_that_has_settled_counts_once_more(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its time would not have told two writes of one moment apart."""
+    """Its time would not distinguish two writes in quick succession."""
     monkeypatch.setattr("ralphgen.board.project.SETTLED", -1.0)
 
     assert "status" in watched.moved(later=True)
@@ -245,7 +245,7 @@ def test_sessions_move_when_they_are_made_started_left_and_ended(watched: Watche
     watched.moved(later=True)
     with (folder / LOCK).open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-        os.utime(folder / LOCK)  # as a server does that starts
+        os.utime(folder / LOCK)  # like a starting server
         assert {"sessions"} == watched.moved(later=True)
     assert {"sessions"} == watched.moved(later=True)
     os.utime(folder / LOCK, (1, 1))

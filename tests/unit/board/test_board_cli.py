@@ -38,7 +38,7 @@ def board(root: Path) -> Iterator[BoardProcess]:
 
 
 def browser(folder: Path) -> dict[str, str]:
-    """An environment in which a program takes down the address that a browser is to show."""
+    """Return an environment whose browser is a program that records the address."""
     pipe, program = folder / "addresses", folder / "browser"
     os.mkfifo(pipe)
     program.write_text(f'#!/bin/sh\necho "$1" > {pipe}\n', encoding="utf-8")
@@ -81,7 +81,7 @@ def test_it_listens_on_loopback_alone(board: BoardProcess) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_ends_at_once_while_pages_listen(root: Path, number: int) -> None:
-    """One that waits for a stream takes as long each time, on however busy a machine."""
+    """A board that waited for a stream would take longer each time, on any machine."""
     assert any(seconds_to_end(root, number) < AT_ONCE for _ in range(3))
 
 
@@ -132,7 +132,7 @@ def test_it_does_not_wait_for_what_a_client_never_sends(root: Path) -> None:
 def test_the_address_that_a_browser_is_given_leads_to_the_page_once(
     shown: tuple[BoardProcess, str],
 ) -> None:
-    """Every user of a machine can read what its processes were started with."""
+    """Every user of a machine can read the command lines of its processes."""
     board, address = shown
     path, stranger = address.removeprefix(board.origin), {"Cookie": "a=b"}
     first, second = (board.ask("GET", path, stranger) for _ in range(2))
@@ -181,7 +181,7 @@ def test_no_other_user_is_let_in_by_the_address_that_a_browser_is_given(
     path = address.removeprefix(board.origin)
     request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n\r\n"
     with closing(socket.create_connection(("127.0.0.1", board.port))) as own:
-        os.fchown(own.fileno(), NOBODY, NOBODY)  # whose socket it is by the table of the machine
+        os.fchown(own.fileno(), NOBODY, NOBODY)  # the owner of the socket in the machine's table
         own.sendall(request.encode())
         answer = own.recv(1000)
 

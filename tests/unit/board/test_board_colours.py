@@ -1,4 +1,4 @@
-"""The board's colours: told apart by everybody, and seen on whatever is behind them."""
+"""The board's colours: distinguishable for everybody, and visible on their backgrounds."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Who does not know the board's secret can connect to it, and must silence it for nobody."""
+"""Connections without the board's secret are possible, and must not block others."""
 
 import logging
 import socket
@@ -27,7 +27,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def hasty(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
-    """A board that waits for nobody for long."""
+    """A board with a short patience."""
     monkeypatch.setattr(server, "PATIENCE", SOON)
     with running_board(root) as board:
         yield board
@@ -51,7 +51,7 @@ def ended(client: socket.socket) -> bool:
 
 @pytest.mark.slow
 def test_idle_connections_of_others_do_not_silence_it(root: Path) -> None:
-    """There are more of them than the process can have; it says nothing of it either."""
+    """There are more of them than the process can have; it prints nothing about them."""
     with board_process(root, words="Ctrl-C", most_files=MOST_FILES) as board, ExitStack() as stack:
         for _ in range(MANY):
             stack.enter_context(connect(board))
@@ -105,7 +105,7 @@ def test_who_asks_no_second_time_is_not_waited_for(hasty: Running, again: str) -
 
 @pytest.mark.slow
 def test_who_takes_no_answers_is_not_waited_for(hasty: Running) -> None:
-    """Requests without end, of which no answer is read."""
+    """Endless requests whose answers are not read."""
     head = f"Host: 127.0.0.1:{hasty.port}\r\nCookie: {hasty.cookie}\r\n\r\n"
     request = f"GET /assets/board.css HTTP/1.1\r\n{head}".encode()
     with connect(hasty) as client, pytest.raises(ConnectionError):
@@ -123,7 +123,7 @@ def test_who_is_kept_waiting_is_not_ended(hasty: Running, monkeypatch: pytest.Mo
 
 
 def test_what_nothing_has_explained_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
-    """The event loop tells its own log of failures to accept a connection."""
+    """The event loop logs failures to accept a connection."""
     with quiet_log():
         for name in ("asyncio", "uvicorn.error"):
             error = OSError(24, "Too many open files")

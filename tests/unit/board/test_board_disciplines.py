@@ -39,7 +39,7 @@ def own(project: Path, tmp_path: Path) -> Path:
 
 
 def stored(root: Path, discipline: str, value: object) -> None:
-    """Put a value into the column: text as it is, anything else as JSON."""
+    """Put a value into the column: text unchanged, anything else as JSON."""
     text = value if isinstance(value, str | bytes) or value is None else json.dumps(value)
     query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = ?", text, discipline)
 
@@ -51,7 +51,7 @@ def backend(root: Path) -> DisciplineView:
 
 
 def everything(root: Path) -> str:
-    """All that a view says, by every way that it could be written down."""
+    """Return everything in a view, in each text form."""
     found = read_disciplines(root)
     return f"{found!r}{json.dumps(asdict(found))}"
 

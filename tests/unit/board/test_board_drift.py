@@ -22,7 +22,7 @@ MCP = ".ralph/mcp"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose environment is there: the user's own one, made once on a machine."""
+    """A project with its environment: the user's, created once on a machine."""
     root = initialized(tmp_path_factory.mktemp("drift") / "p")
     ran("regen", root)
     return root
@@ -30,7 +30,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(project: Path, tmp_path: Path) -> Path:
-    """A project of one's own, copied."""
+    """A copy of the project."""
     return shutil.copytree(project, tmp_path / "p")
 
 

@@ -1,4 +1,4 @@
-"""Edits of a discipline are held against the rules of those who read them, and tell no secret."""
+"""Edits of a discipline obey the rules of its readers, and reveal no secret."""
 
 import json
 from dataclasses import replace
@@ -52,7 +52,7 @@ def edit(**lists: Any) -> Edit:
 
 
 def server(**changes: Any) -> Edit:
-    """An edit to one server, which is right but for the changes."""
+    """Return an edit of one server, which is valid except for the changes."""
     return edit(servers=(Server(**{"name": "docs", "command": "run", **changes}),))
 
 
@@ -178,7 +178,7 @@ SERVERS = st.builds(Server, name=NAMES, command=TEXTS, args=st.lists(TEXTS).map(
 
 @given(st.lists(SERVERS, max_size=3).map(tuple))
 def test_the_rules_are_those_of_sessions(servers: tuple[Server, ...]) -> None:
-    """Whatever has no problem here starts a session, and whatever has one would stop it."""
+    """Servers without a problem here start a session, and those with one would stop it."""
     column = [{"name": one.name, "command": one.command, "args": one.args} for one in servers]
     configured = {"search": McpServer(command="find")}
     try:

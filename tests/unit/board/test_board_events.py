@@ -1,4 +1,4 @@
-"""What a page that listens is told while others write, come and go."""
+"""Notices to a listening page during writes and reconnections."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from ralphgen.board.project import Board
 
 pytestmark = pytest.mark.slow
 
-SOON = 1.0  # seconds in which a write is told of
+SOON = 1.0  # seconds until a write is announced
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def board(root: Path) -> Iterator[Running]:
 
 
 def number_in(page: str) -> int:
-    """The number of what a page shows."""
+    """Return the change number of a page."""
     found = re.search(r'<body[^>]* data-change="(\d+)"', page)
     assert found
     return int(found[1])
@@ -63,14 +63,14 @@ class Listener:
         return int(key.removeprefix("id: ")), {*json.loads(data.removeprefix("data: "))["sections"]}
 
     def hears(self, *sections: str) -> bool:
-        """Whether these are told of, in one event or several."""
+        """Return whether these sections are announced, in one event or several."""
         wanted = {*sections}
         while wanted:
             wanted -= self.moved()[1]
         return True
 
     def has_ended(self) -> bool:
-        """Whether nothing comes any more."""
+        """Return whether the stream has ended."""
         return b"" == self.response.read().strip()
 
 

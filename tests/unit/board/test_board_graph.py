@@ -1,4 +1,4 @@
-"""The drawing of what waits for what: bounded, the same each time, and told in words too."""
+"""The drawing of dependencies: bounded, deterministic, and described in words too."""
 
 import random
 import sqlite3

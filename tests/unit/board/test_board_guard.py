@@ -1,4 +1,4 @@
-"""Who is let in to the board: nobody without the cookie, from another page or by another name."""
+"""Access to the board: refused without the cookie, from other pages and under other names."""
 
 import asyncio
 import socket
@@ -345,7 +345,7 @@ def test_a_socket_of_the_web_is_not_there(board: Running) -> None:
 
 
 def test_who_is_gone_before_anybody_looks_is_not_let_in() -> None:
-    """A connection that its client has reset tells of no other end."""
+    """A connection that its client has reset has no known peer."""
     sent: list[Any] = []
 
     async def never(*_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The board and its report under what nobody would write: halves of characters, endless texts."""
+"""The board and its report with extreme input: lone surrogates, endless texts."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(project: Path, tmp_path: Path) -> Path:
-    """A project of one's own, copied."""
+    """A copy of the project."""
     return shutil.copytree(project, tmp_path / "p")
 
 
@@ -114,7 +114,7 @@ def test_who_asks_often_while_the_database_is_locked_waits_no_longer(root: Path)
 
 
 def test_what_was_typed_for_other_servers_is_refused_as_often_as_it_is_sent(root: Path) -> None:
-    """A plain form that comes back after somebody was faster; its positions mean other servers."""
+    """A plain form comes back after another change; its positions mean other servers."""
     first, second = (
         dict[str, object](name=name, command=name, args=[], env={"KEY": f"of {name}"})
         for name in ("one", "two")

@@ -145,14 +145,14 @@ def test_what_cannot_be_is_refused_in_the_words_of_the_form(project: LoopProject
 
 
 def name_agent(project: LoopProject) -> None:
-    """Let there be an agent that does not say what it costs."""
+    """Add an agent that does not report its cost."""
     path = project.root / ".ralph/ralphgen.toml"
     agent = '[loop.agents.own]\ncommand = ["true"]\n'
     path.write_text(f"{path.read_text(encoding='utf-8')}\n{agent}", encoding="utf-8")
 
 
 def test_what_the_command_refuses_names_no_options(project: LoopProject) -> None:
-    """A person on a page has fields, and no command to add options to."""
+    """A page has fields, and no command to add options to."""
     name_agent(project)
     with running_board(project.root) as board:
         cost = board.act("loop/start", {**FIELDS, "agent": "own", "max_cost": "2"})

@@ -25,7 +25,7 @@ def shelf(tmp_path: Path) -> Path:
 
 
 def test_numbers_of_any_size_leave_a_loop_to_be_seen(tmp_path: Path, shelf: Path) -> None:
-    """Whoever could not see it could not stop it there."""
+    """An invisible loop could not be stopped there."""
     huge = 10**400
     told: list[dict[str, object]] = [
         {"event": "start", "pid": 1, "options": {}},
@@ -46,7 +46,7 @@ def test_numbers_of_any_size_leave_a_loop_to_be_seen(tmp_path: Path, shelf: Path
 
 
 def mark(folder: Path, kind: str) -> int:
-    """Put what is no file where a session's mark would be; a descriptor that keeps it open."""
+    """Put something other than a file at a session's mark; return its open descriptor."""
     path = folder / MARK
     if kind == "folder":
         path.mkdir()
@@ -84,7 +84,7 @@ def test_nobody_waits_for_a_pipe_in_a_session(tmp_path: Path, shelf: Path, name:
 
 @pytest.mark.parametrize("reader", [ClaudeReader(None), CodexReader(None), GeminiReader()])
 def test_no_line_in_an_agents_output_breaks_its_reader(reader: OutputReader) -> None:
-    """What an agent runs can write there too: neither a loop nor a page ends by it."""
+    """Commands of an agent can write there too: this must end neither a loop nor a page."""
     huge = 10**400
     odd: tuple[object, ...] = ({}, [], huge, None, True, "x")
     kinds = ("result", "assistant", "system", "turn.completed", "error", "message", *odd)

@@ -1,4 +1,4 @@
-"""Who sees what: each cell against the session that it speaks of, and what its sentence says."""
+"""The matrix of tools: each cell compared with its session, and the cells' sentences."""
 
 import json
 from dataclasses import asdict
@@ -49,7 +49,7 @@ def cells(found: Matrix, recipe: str, kit: str = "ralph") -> dict[str, Any]:
 
 
 def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Tool]:
-    """What a session sees that `ralphgen session create` would make, with its context."""
+    """Return the tools of a session that `ralphgen session create` would make."""
     plan, policy = project.plan, project.plan.policy
     (kit,) = plan.kits
     needs = plan.policy.recipes[recipe].targets

@@ -1,4 +1,4 @@
-"""The board and the report say the same on both engines, and an edit is saved on either."""
+"""The board and the report are the same on both engines, and an edit is saved on either."""
 
 from dataclasses import asdict
 from pathlib import Path

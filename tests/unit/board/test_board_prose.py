@@ -1,4 +1,4 @@
-"""What a discipline is told, edited on the board, and values mended that no session can read."""
+"""A discipline's texts, edited on the board, and repairs of values that no session can read."""
 
 import json
 from pathlib import Path

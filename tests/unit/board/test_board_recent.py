@@ -1,4 +1,4 @@
-"""What was said last, however much of it there is and whatever it says."""
+"""The latest comments and notes, in any number and with any content."""
 
 import json
 import os

@@ -55,7 +55,7 @@ class TestClaims:
     ) -> None:
         for task, status, began in (
             (1, "in_progress", BEGAN),
-            (2, "in_progress", None),  # by a person, who had taken it from nobody
+            (2, "in_progress", None),  # by a user, from a task that was unclaimed
             (3, "pending", None),
             (4, "blocked", BEGAN),
         ):
@@ -137,7 +137,7 @@ class TestSessions:
         assert (".ralph/worktrees/1", "merge pending") == (found.worktree, found.merge)
 
     def test_a_merge_is_made_pending_or_was_given_up(self, connection: sqlite3.Connection) -> None:
-        """As long as it is pending, the session holds its task."""
+        """While it is pending, the session keeps its claim."""
         add_session(connection, "a", outcome="done", worktree="/w", merged="0123456789abcdef")
         add_session(connection, "b", outcome="open", worktree="/elsewhere/own tree")
         add_session(connection, "c", outcome="done")

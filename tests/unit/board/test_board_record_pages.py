@@ -1,4 +1,4 @@
-"""The pages on which the board shows what is on record."""
+"""The board's pages of the ledger."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Addresses that have no page: a person is told what was asked and where to go, a program JSON."""
+"""Addresses without a page: users see the address and links, programs get JSON."""
 
 from collections.abc import Iterator
 from urllib.parse import unquote

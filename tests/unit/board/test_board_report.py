@@ -1,4 +1,4 @@
-"""`ralphgen board --export`: one file that needs nothing else, and says the same everywhere."""
+"""`ralphgen board --export`: a self-contained file, the same on every machine."""
 
 import json
 import os

@@ -379,7 +379,7 @@ def test_the_tools_of_own_tables_can_be_taken_away(root: Path) -> None:
 
 
 def test_they_can_where_the_project_cannot_be_generated_by_now(root: Path) -> None:
-    """A typo in the config must not keep a person from what the server on disk has."""
+    """A typo in the config must not hide the tools of the server on disk from the user."""
     query(root, "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT NOT NULL)")
     config = (root / FILE).read_text(encoding="utf-8")
     (root / FILE).write_text(f'{config}[tables.risks]\nnoun = "risk"\n', encoding="utf-8")

@@ -1,4 +1,4 @@
-"""An edit that cannot be saved leaves everything as it was, and says why without a secret."""
+"""A failing edit leaves everything unchanged, and reports the reason without a secret."""
 
 import shutil
 import sqlite3

@@ -42,12 +42,12 @@ def shelf(project: Path) -> Iterator[Path]:
 
 
 def arguments(session: PreparedSession) -> list[str]:
-    """What a client of the session puts behind the server's path."""
+    """Return the arguments of a client of the session, after the server's path."""
     return list(session.served[0].command[4:])
 
 
 def has_ended(wire: Wire) -> bool:
-    """Whether a server has closed its output and left with exit code 0."""
+    """Return whether a server has closed its output and left with exit code 0."""
     assert wire.process.stdout is not None
     return ("", 0) == (wire.process.stdout.read(), wire.process.wait(timeout=60))
 

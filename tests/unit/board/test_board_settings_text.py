@@ -1,4 +1,4 @@
-"""The config after an edit of a discipline: it holds what is wanted, and every other byte stays."""
+"""The config after an edit of a discipline: the new values, and every other byte unchanged."""
 
 import difflib
 import tomllib
@@ -75,14 +75,14 @@ def settings(text: str, discipline: str = "backend") -> DisciplineSettings:
 
 
 def others(text: str) -> dict[str, object]:
-    """Every value but those of the discipline."""
+    """Return every value outside the discipline."""
     values = tomllib.loads(text)
     values.get("disciplines", {}).pop("backend", None)
     return {key: value for key, value in values.items() if value or key != "disciplines"}
 
 
 def changed(before: str, after: str) -> tuple[list[str], list[str]]:
-    """The lines that go and those that come."""
+    """Return the removed and the added lines."""
     lines = list(difflib.ndiff(before.splitlines(keepends=True), after.splitlines(keepends=True)))
     return (
         [line[2:] for line in lines if line.startswith("- ")],

@@ -1,4 +1,4 @@
-"""How the project stands: what can be done, what waits for what, and how far it has come."""
+"""The status of a project: ready tasks, dependencies, and progress."""
 
 import json
 import sqlite3
@@ -94,7 +94,7 @@ def test_what_can_be_done_and_what_holds_up_most_are_what_looking_at_each_task_s
     )
 )
 def test_of_many_open_tasks_the_first_are_looked_at(tasks: Tasks) -> None:
-    """What they wait for may be any other: it is there, though nothing more is told of it."""
+    """They may depend on any other task: it exists, but is not examined."""
     closed = {task for task, (status, _) in tasks.items() if status in ("done", "skipped")}
     opened = sorted(tasks.keys() - closed)
     first = opened[:3]
@@ -118,7 +118,7 @@ def test_of_many_open_tasks_the_first_are_looked_at(tasks: Tasks) -> None:
     )
 )
 def test_what_a_task_depends_on_is_read_as_the_tools_read_it(stored: object) -> None:
-    """Whether it is read beside plain lists or not."""
+    """The result does not depend on plain lists next to it."""
     expected = decode_integers(stored).values if decode_integers(stored).readable else None
 
     assert [[1, 2], expected, []] == prerequisite_lists(["[1, 2]", stored, "[]"])

@@ -1,4 +1,4 @@
-"""What is on record of one task: its changes, and the runs of its checks."""
+"""The record of one task: its changes, and the runs of its checks."""
 
 import json
 import sqlite3
@@ -33,7 +33,7 @@ def of_task(connection: sqlite3.Connection, task: int, changes: int = 1) -> Task
 
 
 class TestTask:
-    """What was changed of a task, by whom, and what was proved."""
+    """The changes of a task, their authors, and its proof."""
 
     def test_a_change_says_by_whom_and_both_versions(self, connection: sqlite3.Connection) -> None:
         add_task(connection, 1, "done")

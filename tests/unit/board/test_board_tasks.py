@@ -1,4 +1,4 @@
-"""Tasks on the board: their list, each one's page, and what a person changes of them."""
+"""Tasks on the board: their list, their pages, and the user's changes."""
 
 import json
 import shutil
@@ -40,14 +40,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def board(project: Path) -> Iterator[Running]:
-    """A board on which nothing is changed."""
+    """A board without changes."""
     with running_board(project) as running:
         yield running
 
 
 @pytest.fixture
 def root(project: Path, tmp_path: Path) -> Path:
-    """A project of one's own, copied."""
+    """A copy of the project."""
     return made_here(shutil.copytree(project, tmp_path / "p"))
 
 
@@ -64,7 +64,7 @@ def asked(board: Running, **fields: str) -> list[int]:
 
 
 class TestTheList:
-    """What its address asks for is what it names."""
+    """The list shows the tasks that its address requests."""
 
     def test_it_names_every_task_each_with_a_link(self, board: Running) -> None:
         assert [1, 2, 3, 4, 5] == asked(board)
@@ -132,7 +132,7 @@ class TestTheList:
 
 
 class TestATask:
-    """All that it stands in is on its page."""
+    """Its page shows everything related to it."""
 
     def test_its_page_has_what_the_brief_has(self, board: Running) -> None:
         words = " ".join(Elements(whole(board, "tasks/1")).words.split())
@@ -148,7 +148,7 @@ class TestATask:
 
         assert {"/tasks/1", "/tasks/3"} <= {*links}
         assert "which is not there" in whole(board, "tasks/4")
-        assert "Because." in part(whole(board, "tasks/4"), "task")  # the last that was said on 1
+        assert "Because." in part(whole(board, "tasks/4"), "task")  # the last comment on 1
         assert 'href="/tasks/4"' in whole(board, "tasks/3")
 
     def test_of_very_many_that_it_waits_for_the_first_are_told_of(self, root: Path) -> None:
@@ -187,7 +187,7 @@ def form_of(page: str, action: str) -> dict[str, str]:
 
 
 class TestEditing:
-    """A person changes tasks by the rules of the tools."""
+    """The user changes tasks by the rules of the tools."""
 
     def test_what_was_typed_is_stored_and_nothing_else(self, root: Path) -> None:
         before = query(root, "SELECT * FROM tasks WHERE id = 1")

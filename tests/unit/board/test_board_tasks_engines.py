@@ -98,7 +98,7 @@ ODD = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_field_is_saved_beside_any_that_a_database_may_hold(tmp_path: Path, engine: str) -> None:
-    """What the board has read and what its server finds is the same, however it is stored."""
+    """The board and its server read the same value, in any stored form."""
     with on_engine(engine, tmp_path / "p") as project:
         project.query(f"UPDATE tasks SET {ODD[engine]} WHERE id = 2")
         actions = TaskActions(project.root)

@@ -1,4 +1,4 @@
-"""How a work tree differs, where its repository names programs that git would start for that."""
+"""The diff of a worktree whose repository names programs that git would start for it."""
 
 from pathlib import Path
 from threading import Event, Thread
@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("kind", ["clean", "process"])
 def test_no_filter_of_a_repository_is_started(root: Path, tmp_path: Path, kind: str) -> None:
-    """Whoever may write the settings of a repository must not get a person's board to run them."""
+    """An author of a repository's settings must not get a user's board to run programs."""
     (root / ".gitattributes").write_text("*.txt filter=a.b=c\n", encoding="utf-8")
     git(root, "config", f"filter.a.b=c.{kind}", f"touch {tmp_path}/started; cat")
     git(root, "config", "filter.a.b=c.required", "true")
@@ -40,7 +40,7 @@ def test_no_filter_of_a_repository_is_started(root: Path, tmp_path: Path, kind: 
 
 
 def test_no_filter_is_started_that_is_named_meanwhile(root: Path, tmp_path: Path) -> None:
-    """An agent that goes on can write the settings anew between any two looks at them."""
+    """A running agent can rewrite the settings between any two reads."""
     (root / ".gitattributes").write_text("*.txt filter=a\n", encoding="utf-8")
     settings, over = root / ".git/config", Event()
     plain = settings.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What is looked at so that pages follow sessions and loops: little, however many there are."""
+"""The watched files of sessions and loops on pages: few, regardless of their number."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What stands on a command line becomes what the tool's input schema asks for."""
+"""Words on a command line are converted to the types of the tool's input schema."""
 
 from typing import Any
 

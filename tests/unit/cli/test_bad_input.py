@@ -1,4 +1,4 @@
-"""Whatever is wrong with a project: a sentence, a hint, the right code, and nothing is lost."""
+"""Every error of a project: a sentence, a hint, the right exit code, and no loss."""
 
 import resource
 import shutil
@@ -35,7 +35,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(project: Path, tmp_path: Path) -> Path:
-    """A project of one's own, copied."""
+    """A copy of the project."""
     return shutil.copytree(project, tmp_path / "p")
 
 
@@ -186,7 +186,7 @@ def test_missing_rights_are_named(project: Path) -> None:
 
 
 def run_with_small_files(*arguments: str | Path, size: int) -> subprocess.CompletedProcess[str]:
-    """Run a command where no file may grow beyond `size`: what a full disk looks like."""
+    """Run a command while no file may grow beyond `size`, like on a full disk."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))

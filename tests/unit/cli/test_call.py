@@ -29,7 +29,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(shared: Path, tmp_path: Path) -> Path:
-    """A project of one's own."""
+    """A copy of the project."""
     return made_here(shutil.copytree(shared, tmp_path / "p"))
 
 

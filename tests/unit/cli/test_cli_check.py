@@ -1,4 +1,4 @@
-"""`ralphgen check` and `regen`: what is on disk against what would be written now."""
+"""`ralphgen check` and `regen`: the files on disk compared with newly generated ones."""
 
 import json
 import os
@@ -36,12 +36,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(project: Path, tmp_path: Path) -> Path:
-    """A project of one's own, copied."""
+    """A copy of the project."""
     return copytree(project, tmp_path / "p")
 
 
 def written(root: Path, version: str) -> None:
-    """Let the server be one that another version wrote."""
+    """Mark the server as written by another version."""
     manifest = root / ".ralph/mcp/manifest.json"
     facts = json.loads(manifest.read_text("utf-8"))
     manifest.write_text(json.dumps({**facts, "ralphgen": version}), encoding="utf-8")
@@ -265,7 +265,7 @@ def test_check_says_that_a_write_was_interrupted_and_leaves_it_so(root: Path) ->
 @pytest.mark.parametrize("command", shortened(["tools", "inspect", "doctor"], "tools", "inspect"))
 @pytest.mark.parametrize("whole", [True, False])
 def test_commands_that_read_write_nothing(root: Path, command: str, whole: bool) -> None:
-    """Not a byte, not a time, not a file beside the database; whatever a write has left.
+    """No byte, time or file next to the database changes, even after an interrupted write.
 
     A server that doctor starts opens the database as always: SQLite's own files come and go.
     """

@@ -1,4 +1,4 @@
-"""The checks of a task, and a person's own word, from the shell."""
+"""The checks of a task, and the user's override, from the shell."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(shared: Path, tmp_path: Path) -> Path:
-    """A project of one's own, whose checks are trusted."""
+    """A copy of the project, whose checks are trusted."""
     copy = made_here(shutil.copytree(shared, tmp_path / "p"))
     add_to_record(copy, [item.digest for item in check_items(read_settings(copy).done)])
     return copy

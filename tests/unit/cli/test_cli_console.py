@@ -1,4 +1,4 @@
-"""What the command line shows: tables that fit, JSON that parses, help with examples."""
+"""The command line's output: tables that fit, JSON that parses, help with examples."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`ralphgen db ledger` and `ralphgen db backup` as a person types them."""
+"""`ralphgen db ledger` and `ralphgen db backup` on the command line."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_off_and_on_again_leave_what_was_there(root: Path) -> None:
 
 
 def test_a_task_in_the_hands_of_a_session_keeps_the_ledger(root: Path) -> None:
-    """Without it nobody would know any more that the task is taken."""
+    """Without it the claim on the task would be lost."""
     run_sql(
         root,
         "INSERT INTO ralphgen_claims (task_id, session, token, expires) "

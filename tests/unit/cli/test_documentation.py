@@ -1,4 +1,4 @@
-"""What the documentation shows can be typed: all commands stand there, and settings are valid."""
+"""The documentation's examples can be typed: all commands are there, and settings are valid."""
 
 import re
 import shlex
@@ -24,7 +24,7 @@ def command_names() -> set[str]:
 
 
 def typed_commands(page: str) -> list[list[str]]:
-    """The commands of a page's examples, and those that stand within its lines."""
+    """Return the commands of a page's examples, and those within its text."""
     examples = "".join(re.findall(r"```sh\n(.*?)```", page, re.DOTALL)).splitlines()
     lines = [*examples, *re.findall(r"`(ralphgen [^`]+)`", page)]
     return [shlex.split(line, comments=True)[1:] for line in lines]

@@ -23,7 +23,7 @@ assert old in text, text
 Path(path).write_text(text.replace(old, new), encoding="utf-8")
 subprocess.run(other, check=True, stdout=subprocess.DEVNULL) if other else None
 """
-# Of each kind: how it is named, its fields as they are shown, and the column that both change.
+# By kind: its name, its displayed fields, and the column that both change.
 ROWS = {
     "task": ("1", 'title = "Log in"', "title", "id = 1"),
     "feature": ("auth", 'display_name = "Auth"', "display_name", "name = 'auth'"),
@@ -39,13 +39,13 @@ def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EnginePr
 
 
 def editor(project: EngineProject, old: str, new: str, *other: str) -> dict[str, str]:
-    """What opens an editor in which a person types, while another changes the row."""
+    """Return the variable of an editor whose user types while another change is made."""
     program = project.root.parent / "editor.py"
     return {"VISUAL": shlex.join([sys.executable, "-IS", str(program), old, new, *other])}
 
 
 def edited(project: EngineProject, kind: str, new: str, *theirs: str) -> Result:
-    """What comes of typing another name of a row, while somebody changes the row otherwise."""
+    """Return the result of typing another name of a row during another change."""
     name, shown, column, _ = ROWS[kind]
     other = [str(RALPHGEN), kind, "edit", name, *theirs]
     more = editor(project, shown, f'{column} = "{new}"', *other)
@@ -61,7 +61,7 @@ def stored(project: EngineProject, kind: str, *columns: str) -> tuple[object, ..
 
 
 def kept(said: str) -> Path:
-    """The file in which a message says that what was typed is."""
+    """Return the file with the typed text that a message names."""
     return Path(said.partition('your text is in "')[2].partition('"')[0])
 
 

@@ -1,4 +1,4 @@
-"""The projects of examples/: what their pages show is typed, and a client calls their servers."""
+"""The projects of examples/: their pages' commands are typed, and clients call the servers."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
 
 
 def made(name: str, folder: Path, *, tasks: bool = True) -> Path:
-    """A copy of the example in which all that its page shows was typed."""
+    """Return a copy of the example after typing the commands on its page."""
     root = folder / name
     shutil.copytree(EXAMPLES / name, root)
     subprocess.run(["git", "init", "--quiet", str(root)], check=True)  # noqa: S607

@@ -1,4 +1,4 @@
-"""`export` and `import` on the command line: what they print, and how they end."""
+"""`export` and `import` on the command line: their output and their exit codes."""
 
 from pathlib import Path
 

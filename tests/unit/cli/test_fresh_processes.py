@@ -1,4 +1,4 @@
-"""Each command in an interpreter of its own, as people start it: other tests fork a warm one."""
+"""Each command in a new interpreter, as users start it: other tests fork a warm one."""
 
 from pathlib import Path
 

@@ -64,5 +64,5 @@ def test_no_name_steers_or_fills_the_terminal(
         for text in (done.stdout, done.stderr):
             assert not TREACHEROUS.search(text), (command, text)
             assert "\nralphgen: all is well" not in text, command
-        diff = done.stdout if command == "check" else ""  # which shows what differs whole
+        diff = done.stdout if command == "check" else ""  # it shows the whole diff
         assert len(done.stdout) - len(diff) + len(done.stderr) < MOST, command

@@ -1,4 +1,4 @@
-"""What commands say where a name is missing or wrong, and what they say to do next."""
+"""Messages about missing or wrong names, and their hints."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(shared: Path, tmp_path: Path) -> Path:
-    """A project of one's own."""
+    """A copy of the project."""
     return made_here(shutil.copytree(shared, tmp_path / "p"))
 
 

@@ -48,7 +48,7 @@ def journal(root: Path) -> list[tuple[Any, ...]]:
 
 
 def log(root: Path, *options: str) -> list[dict[str, Any]]:
-    """What `ralphgen log --json` says."""
+    """Return the output of `ralphgen log --json`."""
     done = ralphgen("log", *options, "--json", "--project", root)
     assert 0 == done.returncode, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
@@ -91,7 +91,7 @@ def test_a_session_writes_under_its_id_and_keeps_a_line_on_each_call(root: Path)
 
 
 def test_an_entry_that_cannot_be_put_on_record_leaves_the_file_as_it_was(root: Path) -> None:
-    """The agent is told that nothing was changed, and tries again."""
+    """The agent learns that nothing was changed, and tries again."""
     path = root / ".ralph" / "progress.txt"
     path.write_text("by hand", encoding="utf-8")
     run_sql(

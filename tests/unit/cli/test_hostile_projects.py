@@ -39,7 +39,7 @@ STEERING = "".join(
 )
 STEERS = re.compile(f"[{re.escape(STEERING)}\ud800-\udfff]")
 EVIL = f"a\x1b]0;owned\x07\x9b31m{STEERING}z"
-IN_NAMES = "\x1b[2J\x9b5m\x7f\u202e\u2066\u061c"  # what names of files and branches may hold
+IN_NAMES = "\x1b[2J\x9b5m\x7f\u202e\u2066\u061c"  # legal in names of files and branches
 FROM_RICH = re.compile(r"\x1b\[[0-9;]*m|\x1b\[(?:\?25[lh]|2K|[0-9]*[AGK])|\r")
 AGENT = f"""
 import json, sys
@@ -104,7 +104,7 @@ def written(words: Sequence[str], root: Path) -> tuple[str, str]:
 
 
 def typed(words: Sequence[str], root: Path) -> str:
-    """The screen of a command in a terminal, on which nobody answers but with the end of input."""
+    """Return the screen of a command in a terminal, whose only input is its end."""
     master, slave = pty.openpty()
     ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color", "EDITOR": "true"}

@@ -1,4 +1,4 @@
-"""The commands of docs/moving.md and docs/worktrees.md, typed, print what these pages show."""
+"""The commands of docs/moving.md and docs/worktrees.md print the output on these pages."""
 
 import re
 import shutil

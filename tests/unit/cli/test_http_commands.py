@@ -1,4 +1,4 @@
-"""Tokens, their ends, and what clients are told of a server over HTTP, from the command line."""
+"""Tokens, their ends, and clients' settings for a server over HTTP, from the command line."""
 
 import json
 import re

@@ -46,7 +46,7 @@ def named() -> Iterator[tuple[Path, str]]:
 
 
 def wrong(words: list[str]) -> str:
-    """Return what is wrong with a command line, empty if nothing is."""
+    """Return the problem with a command line, empty if there is none."""
     command: Any = load(words[0])
     while hasattr(command, "commands") and len(words) > 1 and words[1][0].islower():
         if words[1] not in command.commands:

@@ -1,4 +1,4 @@
-"""The ledger in PostgreSQL as a person types its commands."""
+"""The ledger in PostgreSQL on the command line."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A session with a login of its own, as a person makes and ends it."""
+"""A session with its own login, created and ended on the command line."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -192,7 +192,7 @@ def test_an_owner_who_is_no_superuser_ends_what_a_login_has_open(
         )
         monkeypatch.setenv("RALPH_DSN", own)
         monkeypatch.setenv("RALPH_ADMIN_DSN", own)
-        with_roles(EngineProject(project.root, own))  # of roles that another owner has made
+        with_roles(EngineProject(project.root, own))  # with roles from another owner
         for (name,) in project.query(roles):
             project.run(f'GRANT "{name}" TO {owner} WITH ADMIN OPTION')
         made = ralphgen("session", "create", "yap", "--login", "--json", cwd=project.root)

@@ -1,4 +1,4 @@
-"""A row as TOML for an editor: what is not touched stays, and nothing half-shown is written."""
+"""A row as TOML for an editor: untouched fields are kept, and cut values are never written."""
 
 from typing import Any
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose environment is there: the user's own one, made once on a machine."""
+    """A project with its environment: the user's, created once on a machine."""
     root = initialized(tmp_path_factory.mktemp("serving") / "p")
     ran("regen", root)
     (root / "src/deep").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""`ralphgen session list` with what is on record: outcome, turns and cost, within 80 columns."""
+"""`ralphgen session list` with data of the ledger: outcome, turns and cost, within 80 columns."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The surface of the command line: what every command and every list of commands has in common."""
+"""The surface of the command line: the common parts of all commands and lists of commands."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What docs/tables.md types works as it stands there, and tables can be found and added."""
+"""The commands of docs/tables.md work literally, and tables can be found and added."""
 
 import json
 import re

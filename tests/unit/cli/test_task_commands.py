@@ -21,12 +21,12 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(shared: Path, tmp_path: Path) -> Path:
-    """A project of one's own."""
+    """A copy of the project."""
     return made_here(shutil.copytree(shared, tmp_path / "p"))
 
 
 def said(root: Path, *words: str, code: int = 0, stdin: str = "", **more: str) -> str:
-    """What a command prints on standard output."""
+    """Return a command's standard output."""
     done = ralphgen(*words, cwd=root, stdin=stdin, more=more)
     assert code == done.returncode, done.stderr
     return done.stdout
@@ -146,7 +146,7 @@ def test_a_deleted_discipline_that_signed_comments_is_still_named(root: Path) ->
 
 
 def test_whose_a_task_is_tells_a_person_from_an_agent(root: Path) -> None:
-    """Who types is a person; a client with every tool, and who calls as an agent, are none."""
+    """The command line is the user's; clients with every tool and agents are not the user."""
     words = ["--feature", "auth", "--discipline", "backend"]
     assert 3 == answered(root, "task", "add", "Typed", *words)["id"]
     given = ["feature=auth", "discipline=backend", "title=Called"]
@@ -390,7 +390,7 @@ def test_what_is_missing_is_named_by_its_option(root: Path) -> None:
 def test_a_server_of_another_engine_is_to_be_written_anew(
     root: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The config was moved to PostgreSQL, and nobody has run regen yet."""
+    """The config was moved to PostgreSQL, and regen was not run yet."""
     monkeypatch.setenv("RALPH_DSN", postgresql)
     config = root / ".ralph/ralphgen.toml"
     config.write_text('[database]\nengine = "postgresql"\n', encoding="utf-8")

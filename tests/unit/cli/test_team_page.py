@@ -23,7 +23,7 @@ with suppress(ModuleNotFoundError):
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/team.md").read_text(encoding="utf-8")
 TEAM = ROOT / "examples/team"
-NAMED = "postgresql://me@localhost/shop"  # as the page has it
+NAMED = "postgresql://me@localhost/shop"  # as on the page
 SERVES = "ralphgen serve --http"
 TEXT = {"type": "string"}
 TEXTS = {"type": "array", "items": TEXT, "minItems": 1}
@@ -40,7 +40,7 @@ SERVICE: dict[str, Any] = {
     "additionalProperties": False,
     "oneOf": [{"required": ["image"]}, {"required": ["build"]}],
     "properties": {
-        "image": {"type": "string", "pattern": "^[a-z]+:[0-9]+$"},  # of no registry by name
+        "image": {"type": "string", "pattern": "^[a-z]+:[0-9]+$"},  # a local image
         "build": {
             "type": "object",
             "additionalProperties": False,
@@ -114,7 +114,7 @@ def test_each_command_of_the_page_does_what_stands_around_it(tmp_path: Path) -> 
         psycopg.connect(dsn, autocommit=True) as connection,
         typed_commands() as path,
     ):
-        connection.execute(MADE.encode())  # as a server of step 4 does that is started before
+        connection.execute(MADE.encode())  # like a server of step 4 that starts earlier
         before: list[str] = []
         for kind, text in blocks:
             if kind == "toml":
@@ -134,14 +134,14 @@ def test_each_command_of_the_page_does_what_stands_around_it(tmp_path: Path) -> 
 
 
 def variables() -> dict[str, str]:
-    """The environment of a person who has ralphgen on the path, and none of its variables."""
+    """Return the environment of a user with ralphgen on PATH, and none of its variables."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     kept = {name: text for name, text in os.environ.items() if not name.startswith("RALPH_")}
     return {**kept, "PATH": path}
 
 
 def typed(lines: list[str], before: list[str], folder: Path, path: str) -> None:
-    """Type lines in a shell in which those before have said where we are and what is set."""
+    """Type lines in a shell after the lines that set its directory and variables."""
     script = "\n".join(("set -e", *before, *lines))
     done = subprocess.run(
         ["bash", "-c", script],  # noqa: S607

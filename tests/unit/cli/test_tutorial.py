@@ -1,4 +1,4 @@
-"""The tutorial is true: its commands are typed in, one after the other, and print what it shows."""
+"""The tutorial is true: its commands, typed one after the other, print the output on the page."""
 
 from pathlib import Path
 

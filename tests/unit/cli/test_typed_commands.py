@@ -1,4 +1,4 @@
-"""Commands on tasks in terminals of every width, and in pipes: what fits, asks and steers."""
+"""Commands on tasks in terminals of every width, and in pipes: layout, questions and escapes."""
 
 import os
 import pty

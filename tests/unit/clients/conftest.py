@@ -1,4 +1,4 @@
-"""Clients are tested without a home or a program of whoever runs the tests."""
+"""Clients are tested without the home and the programs of the developer."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def _no_home_of_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here may touch the files of whoever runs the tests, nor depend on their PATH."""
+    """Hide the developer's files and PATH from the tests."""
     for name in ("HOME", "XDG_CONFIG_HOME", "APPDATA"):
         monkeypatch.setenv(name, str(tmp_path / "home"))
     monkeypatch.setenv("PATH", "")

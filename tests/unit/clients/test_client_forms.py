@@ -1,4 +1,4 @@
-"""What each client is told of a project's servers, in the form that it documents."""
+"""Each client's entry for a project's servers, in its documented form."""
 
 import json
 import tomllib
@@ -44,7 +44,7 @@ def test_each_client_gets_the_form_that_it_documents(
 
     assert tmp_path / place == ClientEntries(client, tmp_path, []).file
     assert expected == (tomllib if client == "codex" else json).loads(text)
-    assert str(tmp_path) not in text  # so that it can be committed
+    assert str(tmp_path) not in text  # the file can be committed
 
 
 @pytest.mark.parametrize("is_on_path", [True, False], ids=("on PATH", "not on PATH"))

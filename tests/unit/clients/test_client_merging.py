@@ -1,4 +1,4 @@
-"""The file of a client loses nothing where a server is written into it."""
+"""The file of a client loses nothing when a server is added to it."""
 
 import json
 import stat
@@ -50,7 +50,7 @@ def held(client: str, root: Path, content: str | bytes) -> Path:
 
 
 def merged(client: str, root: Path, content: str) -> str:
-    """What a file with that content holds once the server is in it, line ends included."""
+    """Return the content of a file once the server is in it, including line ends."""
     path = held(client, root, content)
 
     assert client_file(ClientEntries(client, root, ["ralph"])).write(root)
@@ -60,7 +60,7 @@ def merged(client: str, root: Path, content: str) -> str:
 
 
 def refusal(client: str, root: Path, content: str | bytes) -> str:
-    """What is said of a file that must not be changed, and is not."""
+    """Return the refusal of a file that must not change."""
     path = held(client, root, content)
     before = path.read_bytes()
     with pytest.raises(ProjectError) as caught:
@@ -80,7 +80,7 @@ def test_an_empty_file_is_filled(tmp_path: Path, client: str, content: str) -> N
 
 
 def test_a_server_is_added_in_the_layout_of_the_file(tmp_path: Path) -> None:
-    """Tabs stay tabs, and what stands on one line, numbers and escapes stay as they were."""
+    """Tabs are kept, and so are single-line values, numbers and escapes."""
     before = '{\n\t"n": 1.50e3,\n\n\t"mcpServers": {\n\t\t"\\u00e9é": {"url": "x"}\n\t}\n}'
     entry = (
         ',\n\t\t"ralph": {\n\t\t\t"command": "ralphgen",\n\t\t\t"args": [\n'

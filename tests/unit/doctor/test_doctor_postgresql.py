@@ -74,7 +74,7 @@ def test_missing_indexes_are_told_once_they_are_felt_and_printed_until_they_are_
     dsn: str, tmp_path: Path
 ) -> None:
     root = begun(tmp_path / "shop")
-    shutil.rmtree(root / FOLDER)  # no server is to be started each time
+    shutil.rmtree(root / FOLDER)  # prevents starting a server each time
     few = [one for one in examine(root) if one.subject == "indexes"]
     run(
         dsn,
@@ -102,7 +102,7 @@ def test_missing_indexes_are_told_once_they_are_felt_and_printed_until_they_are_
 
 
 def needing(task: int) -> str:
-    """The condition by which the server looks for tasks that wait for one."""
+    """Return the server's condition for tasks that wait for a task."""
     database = Database("RALPH_DSN/public")
     condition, values = database.reading(lambda: naming(database, task))
     database.close()
@@ -151,7 +151,7 @@ def test_held_and_stale_tasks_and_the_ledger_are_told(dsn: str, tmp_path: Path) 
         "VALUES (1, 'gone', 1, '2026-01-01T00:00:00.000Z', '2026-01-01T00:01:00.000Z', "
         "'2026-01-01T00:00:00.000Z', 0)",
     )
-    shutil.rmtree(root / FOLDER)  # what is examined next would start the server
+    shutil.rmtree(root / FOLDER)  # the next check would start the server
 
     found = {result.subject: result.detail for result in examine(root)}
 

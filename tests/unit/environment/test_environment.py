@@ -1,4 +1,4 @@
-"""The environment in which emitted servers run: built once, by one process, whole or not at all."""
+"""The environment of emitted servers: built once, by one process, completely or not at all."""
 
 import base64
 import hashlib
@@ -106,7 +106,7 @@ def environment(
 
 @pytest.fixture
 def ensure(lock: str) -> Callable[[], tuple[Environment, list[str]]]:
-    """Makes the environment and returns it with the lines that were said."""
+    """Return a function that builds the environment and returns it with its messages."""
 
     def make() -> tuple[Environment, list[str]]:
         said: list[str] = []
@@ -119,7 +119,7 @@ Ensure = Callable[[], tuple[Environment, list[str]]]
 
 
 def start_ensuring(lock: str) -> subprocess.Popen[str]:
-    """Another ralphgen that wants the same environment, in a process group of its own."""
+    """Start another ralphgen that needs the same environment, in a new process group."""
     return subprocess.Popen(
         [sys.executable, "-c", ENSURE, lock],
         stdout=subprocess.PIPE,
@@ -140,7 +140,7 @@ def is_compiled(environment: Environment) -> bool:
 
 
 def only_entry(environment: Environment) -> list[str]:
-    """What lies beside the lock file: nothing half-made may."""
+    """Return the entries next to the lock file: incomplete ones must not remain."""
     names = (path.name for path in environment.folder.parent.iterdir())
     return [name for name in names if not name.endswith(".lock")]
 
@@ -333,7 +333,7 @@ def test_an_environment_whose_bytecode_did_not_fit_on_the_disk_is_removed(wheels
 
 
 def test_the_check_names_bytecode_of_which_a_part_is_missing(environment: Environment) -> None:
-    """Whoever imports that module fails, and no import of ours may come to it."""
+    """An import of that module fails, and no import of ours reaches it."""
     bytecode = next(environment.folder.rglob("site-packages/__pycache__/never_imported.*.pyc"))
     bytecode.write_bytes(bytecode.read_bytes()[:-9])
     [problem] = check_environment(environment)

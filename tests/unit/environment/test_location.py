@@ -56,7 +56,7 @@ def entries_of(*sets: str) -> list[str]:
 
 
 def test_every_locked_requirement_is_pinned_hashed_and_says_no_place() -> None:
-    """Places would be those of whoever made the lock; an unpinned or unhashed one is anything."""
+    """Places would be those of the lock's author; an unpinned or unhashed one could be anything."""
     entries = entries_of(*SETS)
 
     assert ["dela", "http", "postgresql", "rye"] == SETS

@@ -1,1 +1,1 @@
-"""Tests of what goes out of a project and comes in."""
+"""Tests of exports and imports."""

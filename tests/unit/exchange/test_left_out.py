@@ -358,7 +358,7 @@ class TestBacklog:
 
 
 class TestOtherPeers:
-    """task-master and spec-kit, and what holds for all."""
+    """task-master and spec-kit, and common rules."""
 
     def test_task_master_leaves_out_a_task_and_keeps_what_waits_for_it(
         self, root: Path, tmp_path: Path
@@ -607,7 +607,7 @@ def take_rows(root: Path, file: Path, *, strict: bool = False) -> list[str]:
 
 @pytest.fixture
 def make_empty(tmp_path: Path) -> Callable[[], Path]:
-    """Return what makes a project that has the tables and no row."""
+    """Return a function that creates a project with the tables and no row."""
 
     def make() -> Path:
         create_database(tmp_path / "empty", INIT_SCHEMA.read_text(encoding="utf-8"))

@@ -385,7 +385,7 @@ REFUSED = [
 
 
 def broken_file(folder: Path, text: str) -> Path:
-    """A file of a good row and what is wrong."""
+    """Return a file with a good row and an invalid line."""
     file = folder / "rows.jsonl"
     file.write_bytes(f"{GOOD}\n{text}\n".encode("utf-8", "surrogatepass"))
     return file
@@ -513,7 +513,7 @@ def fill(root: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def test_three_people_who_began_with_one_file_lose_nothing(root: Path, tmp_path: Path) -> None:
-    """A file is merged by what it comes from, also where that is not the last one here."""
+    """A file is merged by its base, even if that is not the last one here."""
     base, second, third = (tmp_path / f"{name}.jsonl" for name in ("base", "b", "c"))
     export_file(root, base)
     others = [shutil.copytree(root, tmp_path / name) for name in ("b", "c")]
@@ -535,7 +535,7 @@ def test_three_people_who_began_with_one_file_lose_nothing(root: Path, tmp_path:
 def test_two_tasks_under_one_number_are_a_conflict_whoever_made_them(
     root: Path, tmp_path: Path
 ) -> None:
-    """Also where the number came with an import; a change of the same task is none."""
+    """The number may also come from an import; a change of the same task is not a conflict."""
     base = tmp_path / "base.jsonl"
     export_file(root, base)
     others = [shutil.copytree(root, tmp_path / name) for name in ("b", "c")]

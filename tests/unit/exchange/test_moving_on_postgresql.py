@@ -1,4 +1,4 @@
-"""An export says the same on both engines, and an import does the same: merged, or refused."""
+"""Exports are the same on both engines, and imports do the same: merge or refuse."""
 
 import json
 import shutil

@@ -102,7 +102,7 @@ def numbered(engine: str) -> str:
 
 
 def take(root: Path, file: Path, **options: Any) -> list[str]:
-    """What an import changes and says, as sentences; why it is refused."""
+    """Return the changes and messages of an import, as sentences, or its refusal."""
     said: list[str] = []
     given = {"is_database": False, "dry_run": False, "allow_removals": False, "say": said.append}
     try:
@@ -141,7 +141,7 @@ def test_all_rows_come_into_a_fresh_copy(engine: str, make: Make, tmp_path: Path
 
 
 def merged(make: Make, sql: str, name: str, tmp_path: Path) -> list[list[str]]:
-    """What imports come to that say the same of a table of any name."""
+    """Return the results of equivalent imports into a table of any name."""
     file = tmp_path / f"{name}.jsonl"
     row = f"INSERT INTO {name} (id, name, title, body, task_id, feature, depends_on) VALUES "
     ours, theirs = (

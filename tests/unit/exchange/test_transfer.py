@@ -34,7 +34,7 @@ RECORD = (
 
 
 class Moving:
-    """A project on SQLite, the same settings on PostgreSQL, and what is said."""
+    """A project on SQLite, the same settings on PostgreSQL, and the messages."""
 
     def __init__(self, folder: Path, dsn: str) -> None:
         self.dsn = dsn

@@ -57,7 +57,7 @@ class Project:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody adds a task meanwhile: a move waits with all its rows before it."""
+        """Block new tasks meanwhile: a move waits with all its rows before it."""
         with psycopg.connect(self.dsn) as connection:
             connection.execute("LOCK TABLE tasks IN SHARE MODE")
             yield

@@ -1,4 +1,4 @@
-"""The default context follows the server at every regeneration, unless a person has changed it."""
+"""The default context follows the server at every regeneration, unless the user changed it."""
 
 import json
 from pathlib import Path
@@ -18,14 +18,14 @@ def context(root: Path) -> dict[str, Any]:
 
 
 def regenerated(root: Path, *options: str) -> str:
-    """What `regen` says."""
+    """Return the messages of `regen`."""
     done = ralphgen("regen", root, "--no-install", *options)
     assert 0 == done.returncode, done.stderr
     return done.stderr
 
 
 def described(root: Path) -> int:
-    """Whether the server starts on the default context."""
+    """Return the exit code of the server's check with the default context."""
     return ralphgen("serve", "ralph", "--check", cwd=root).returncode
 
 

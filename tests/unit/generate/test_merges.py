@@ -23,7 +23,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(model: Path, tmp_path: Path) -> Path:
-    """A merge of two generated sides, of one's own."""
+    """A copy of a merge of two generated sides."""
     return shutil.copytree(model, tmp_path / "p")
 
 
@@ -34,7 +34,7 @@ def test_both_sides_are_put_together_and_check_is_green_in_ci(root: Path, tmp_pa
 
     assert 0 == done.returncode, done.stderr
     assert f'accept it with "git add {MCP}"' in done.stderr
-    assert unmerged == git(root, "ls-files", "--unmerged")  # to add is the person's
+    assert unmerged == git(root, "ls-files", "--unmerged")  # adding is up to the user
     assert '"due"' in (root / MCP / "ralph/tables.py").read_text("utf-8")
     again = ralphgen("regen", root, "--no-install")
     assert (0, True) == (again.returncode, "is up to date" in again.stderr)
@@ -122,7 +122,7 @@ def test_check_names_the_merge_and_what_mends_it(root: Path) -> None:
 @pytest.mark.parametrize(
     ("side", "path"),
     [
-        ("theirs", "ralph/features.py"),  # which git has merged cleanly
+        ("theirs", "ralph/features.py"),  # git has merged it cleanly
         ("ours", "ralph/tasks.py"),
     ],
 )

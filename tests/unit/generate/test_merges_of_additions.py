@@ -1,4 +1,4 @@
-"""Branches that add tables, queries and tools of the project's own, merged by git."""
+"""Branches that add tables, queries and custom tools, merged by git."""
 
 import json
 from hashlib import sha256
@@ -45,7 +45,7 @@ def serve_all(root: Path) -> None:
 
 
 def merged(root: Path, tmp_path: Path) -> None:
-    """The merge is taken over, and CI says of a clone without a database that it is up to date."""
+    """Commit the merge; CI reports a clone without a database as up to date."""
     git(root, "add", ".ralph")
     git(root, "commit", "-q", "-m", "merged")
     git(tmp_path, "clone", "-q", str(root), str(tmp_path / "clone"))
@@ -165,7 +165,7 @@ def test_a_project_of_tables_alone_is_merged(tmp_path: Path) -> None:
 
 
 def test_a_side_that_an_earlier_version_wrote_loses_nothing(tmp_path: Path) -> None:
-    """Its facts say less: no definitions, and nothing of tables and queries."""
+    """Its facts are fewer: no definitions, tables or queries."""
 
     def earlier(root: Path) -> None:
         facts = json.loads((root / MCP / "project.json").read_bytes())

@@ -1,4 +1,4 @@
-"""Nothing is lost by following a hint: what the server has and the database lacks."""
+"""Following a hint loses nothing that the server has and the database lacks."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def generated(root: Path) -> dict[str, bytes]:
 
 
 def refusal(root: Path) -> str:
-    """What regen says, which must refuse and change nothing."""
+    """Return the refusal of regen, which must change nothing."""
     before = generated(root)
     with pytest.raises(ProjectError) as caught:
         regenerate(root, force=True, say=quiet)

@@ -23,7 +23,7 @@ KITS = {"plain": ["ralph"], "tailored": ["ralph", "dela", "specum"]}
 
 
 def lay_down(name: str, root: Path) -> Path:
-    """A project as 0.1.0 has left it, but for most of what is the same in each one."""
+    """Create a project as left by 0.1.0, without most files that are the same in every project."""
     _, *parts = FILE.split((EARLIER / f"{name}.txt").read_text("utf-8"))
     for path, text in zip(parts[::2], parts[1::2], strict=True):
         place = root / path
@@ -163,7 +163,7 @@ def test_a_folder_without_a_server_is_for_init(tmp_path: Path) -> None:
 
 
 def test_new_tools_are_named_where_a_person_has_all(tmp_path: Path) -> None:
-    """As later versions say it; the manifest then names the tools."""
+    """Later versions report them in this form; the manifest then names the tools."""
     root = lay_down("plain", tmp_path / "p")
     ralphgen("regen", root, "--no-install")
     with (root / MCP / "ralph/tasks.py").open("a", encoding="utf-8") as file:

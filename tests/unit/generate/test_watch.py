@@ -16,7 +16,7 @@ class StoppedError(Exception):
 
 
 def watched(root: Path, *steps: Callable[[], object]) -> list[str]:
-    """What it says while these things happen, one at each of its pauses."""
+    """Return its messages during these steps, one at each pause."""
     said: list[str] = []
     left = [*steps]
 

@@ -1,4 +1,4 @@
-"""What the journal holds of each write: TEMP triggers of one connection see it all."""
+"""The journal of each write: TEMP triggers of one connection see everything."""
 
 import json
 import sqlite3

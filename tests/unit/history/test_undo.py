@@ -1,4 +1,4 @@
-"""Undoing a session: what only it has touched is as before, all else is left and named."""
+"""Undoing a session: rows that only it touched are restored, all others are left and reported."""
 
 import sqlite3
 from contextlib import closing
@@ -21,7 +21,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def told(undone: Undone) -> list[tuple[object, ...]]:
-    """What came of each row: table, key, what was done or why it was left."""
+    """Return the result of each row: table, key, the action or why it was left."""
     return [(row.table, row.key, row.done or row.left) for row in undone.rows]
 
 

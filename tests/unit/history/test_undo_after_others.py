@@ -1,4 +1,4 @@
-"""Undoing a session after others wrote the same rows: their last writes stay, on both engines."""
+"""Undoing a session after others wrote the same rows: their writes are kept, on both engines."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -187,7 +187,7 @@ def test_an_undo_is_not_redone_over_a_later_undo(root: Path) -> None:
 
 
 def test_a_swap_by_an_undo_writes_no_other_column(root: Path) -> None:
-    """Rows that hold each other's unique value are taken out and put in again as a whole."""
+    """Rows with swapped unique values are deleted and inserted as a whole."""
     run(
         root,
         ": ALTER TABLE houses ADD COLUMN code TEXT",

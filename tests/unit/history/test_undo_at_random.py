@@ -1,4 +1,4 @@
-"""Undoing a session among random writes by others: by what is known of who has touched each row."""
+"""Undoing a session among random writes of others, checked with a record of all writers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -84,7 +84,7 @@ def refuse_wrong_undo(
 
 
 def test_after_a_thousand_writes_by_four_only_one_is_undone(tmp_path: Path) -> None:
-    """Each write is followed by a look at all rows, so that who touched what is known for sure."""
+    """All rows are read after each write, so that the writer of every value is known."""
     path, choose = make_database(tmp_path), choices(7)
     with writers(path, "first", "a", "b", "c", "d") as (first, *opened):
         write_at_random([first], path, choose, 60)

@@ -29,7 +29,7 @@ def run(root: Path, *writes: tuple[str, str]) -> None:
 
 
 def migrate(root: Path, *statements: str) -> None:
-    """What the app does, which is not on record."""
+    """Run statements of the app, which are not recorded."""
     with closing(sqlite3.connect(root / DATABASE, isolation_level=None)) as connection:
         for sql in statements:
             connection.execute(sql)
@@ -99,7 +99,7 @@ def test_a_key_of_the_app_that_binds_nobody_hinders_nobody(tmp_path: Path) -> No
 
 
 def test_a_row_that_only_its_number_tells_is_not_taken_for_another(tmp_path: Path) -> None:
-    """VACUUM numbers such rows anew: another session's change was set back."""
+    """VACUUM renumbers such rows: the change of another session was reverted."""
     make_database(tmp_path)
     number = '"it\'s"'
     run(
@@ -159,7 +159,7 @@ def test_a_journal_that_lacks_a_column_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_the_journal_alone_nothing_is_written(tmp_path: Path) -> None:
-    """The rest of the ledger says that all is put on record."""
+    """The rest of the ledger implies that everything is recorded."""
     make_database(tmp_path)
     with writers(tmp_path / DATABASE, "a") as (writer,):
         writer.write("INSERT INTO homes VALUES ('h', NULL)")

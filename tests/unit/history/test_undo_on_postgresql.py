@@ -61,7 +61,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def run(root: Path, *writes: tuple[str, str]) -> None:
-    """Statements, each in a transaction of its own, by a session."""
+    """Run statements, each in its own transaction, as a session."""
     for session, sql in writes:
         with writer(root, session) as write:
             write(sql)

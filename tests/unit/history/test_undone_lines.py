@@ -68,7 +68,7 @@ def test_they_leave_and_come_back_to_their_place(root: Path) -> None:
     assert 0o640 == (root / ".ralph/progress.txt").stat().st_mode & 0o777
     assert [] == [*(root / ".ralph/backups").iterdir()]
     undo_session(root, undone.session)
-    # One that still stands there is not written a second time.
+    # A line that is still there is not written a second time.
     expected = [line for line in before["progress.txt"] if line != SAME]
     assert expected == [line for line in lines(root) if line != SAME]
     assert before["learnings.txt"] == lines(root, "learnings.txt")

@@ -1,4 +1,4 @@
-"""What editors are given says of settings what ralphgen says of them."""
+"""The schemas for editors match ralphgen's own validation of settings."""
 
 import re
 import tomllib

@@ -37,7 +37,7 @@ def initialized_anew(root: Path) -> list[str]:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A project whose database has been left behind, with columns of its own."""
+    """A project without its database, which had additional columns."""
     root = lay_down("full", tmp_path / "p", "ALTER TABLE tasks ADD COLUMN risk TEXT DEFAULT 'low'")
     regenerate(root, force=False, say=quiet)
     (root / DATABASE).unlink()

@@ -1,4 +1,4 @@
-"""What `init` lays down: whole or not at all, and what a person wrote stays as it was written."""
+"""The files of `init`: written completely or not at all, without changing the user's files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The default disciplines hold what their readers, the database and the board rely on."""
+"""The default disciplines satisfy the requirements of readers, the database and the board."""
 
 import re
 from itertools import combinations
@@ -70,7 +70,7 @@ def every_discipline() -> list[tuple[str, Discipline]]:
 
 
 def texts(discipline: Discipline) -> list[str]:
-    """Everything of a discipline that a person or an agent reads."""
+    """Return every text of a discipline that users or agents read."""
     return [
         discipline.display_name,
         discipline.description,
@@ -213,7 +213,7 @@ def test_texts_are_plain_lines_without_stray_space(discipline: Discipline) -> No
 
 @each_discipline
 def test_no_text_names_a_tool_of_a_server(discipline: Discipline) -> None:
-    """Sessions differ: a prompt that names a tool would promise what a session may not have."""
+    """Sessions differ: a prompt that names a tool would promise one that a session may lack."""
     pattern = r"\b(?:add|append|create|delete|get|list|set|update)_[a-z_]+|\bmcp\b"
 
     found = re.findall(pattern, "\n".join(texts(discipline)), re.IGNORECASE)

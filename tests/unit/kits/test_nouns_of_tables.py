@@ -1,4 +1,4 @@
-"""What `tools add` calls one row of a table."""
+"""The noun of `tools add` for one row of a table."""
 
 import pytest
 

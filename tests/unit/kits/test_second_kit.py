@@ -1,4 +1,4 @@
-"""A kit that ralphgen does not ship goes through the whole pipe beside ralph's own, and alone."""
+"""An external kit works in the whole pipeline, together with ralph's kit and alone."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a tool says of itself holds in every session, and names what there is."""
+"""A tool's description is true in every session, and names existing things."""
 
 import re
 
@@ -38,7 +38,7 @@ def planned(plan: ServerPlan) -> list[tuple[KitPlan, PlannedTool]]:
 def test_a_tool_is_introduced_to_agents_by_itself_alone(
     kit: KitDefinition, tool: PlannedTool
 ) -> None:
-    """A sentence that named another tool would send an agent to one that its session lacks."""
+    """A sentence that named another tool could send an agent to a tool that its session lacks."""
     words = {*re.findall(r"[\w-]+", f"{tool.instruction} {tool.advice}")}
 
     assert tool.name in words or "{tools}" in tool.instruction

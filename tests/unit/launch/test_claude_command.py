@@ -1,4 +1,4 @@
-"""How Claude Code is started: its servers, its tools, its prompt, and what it must not touch."""
+"""The start command of Claude Code: its servers, tools and prompt, and protected files."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ def test_in_another_work_tree_the_projects_own_folder_is_denied_by_its_whole_pat
 
     assert {"Edit(.ralph/mcp/**)", "Edit(//p/.ralph/mcp/**)"} <= {*found}
     assert {"Edit(.ralph/ralphgen.toml)", "Edit(//p/.ralph/ralphgen.toml)"} <= {*found}
-    assert "Edit(//p/.ralph)" not in found  # which holds the work tree
+    assert "Edit(//p/.ralph)" not in found  # it holds the worktree
 
 
 def test_a_conversation_gets_its_prompt_last_whatever_it_begins_with() -> None:

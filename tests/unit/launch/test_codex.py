@@ -59,7 +59,7 @@ def program(folder: Path, body: str) -> None:
 
 
 def settings(argv: tuple[str, ...]) -> dict[str, Any]:
-    """What the options -c come to."""
+    """Return the combined settings of the options -c."""
     found: dict[str, Any] = {}
     for line in (argv[at + 1] for at, word in enumerate(argv) if word == "-c"):
         for table, values in tomllib.loads(line).items():

@@ -23,7 +23,7 @@ def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The path of a terminal that takes the place of the person's."""
+    """The path of a terminal that replaces the user's."""
     master, slave = pty.openpty()
     path = os.ttyname(slave)
     monkeypatch.setattr("ralphgen.agents.launch.TERMINAL", path)

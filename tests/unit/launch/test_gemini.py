@@ -26,7 +26,7 @@ BUSY = "Attempt 4 failed with status 429. Retrying with backoff..."
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PreparedSession:
-    """A session with two servers, of a person who has logged in."""
+    """A session with two servers, for a user who has logged in."""
     person = tmp_path / "home" / ".gemini"
     person.mkdir(parents=True)
     (person / "oauth_creds.json").write_text("{}", encoding="utf-8")
@@ -43,7 +43,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PreparedSession:
 
 
 def settings(session: PreparedSession, **options: Any) -> dict[str, Any]:
-    """What it is told in a file."""
+    """Return its settings file."""
     call = GeminiCli().call(session, LaunchOptions("go", printing=True, **options))
     path = Path(call.variables["GEMINI_CLI_HOME"]) / ".gemini/settings.json"
     found: dict[str, Any] = json.loads(path.read_bytes())

@@ -1,4 +1,4 @@
-"""What `launch` has started does not outlive it, not even where it is killed."""
+"""Processes that `launch` has started do not outlive it, even if it is killed."""
 
 import os
 import pty
@@ -15,7 +15,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are found by /proc"),
 ]
 PATIENCE = 60.0  # seconds
-# Claude Code, a server of it, a command in a session of its own, and what that has cut loose.
+# Claude Code, its server, a command in a new process session, and a detached child of that.
 AGENT = """
 import json, os, subprocess, sys, time
 print(json.dumps({"type": "system", "subtype": "init", "mcp_servers": [], "tools": []}), flush=True)

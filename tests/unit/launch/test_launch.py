@@ -252,7 +252,7 @@ def retry(status: int) -> dict[str, Any]:
 
 
 def refused(status: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What Claude Code writes when it gives up."""
+    """Return the output of Claude Code when it gives up."""
     said = {**says("API Error"), "error": "server_error", "api_error_status": status}
     return said, {**RESULT, "is_error": True, "api_error_status": status}
 

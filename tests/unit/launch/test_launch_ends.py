@@ -1,4 +1,4 @@
-"""A session of Claude Code ends with all that it started: out of time, by a signal, or unheard."""
+"""A session of Claude Code ends with all its processes: on time limits, signals, or silence."""
 
 import io
 import signal
@@ -9,7 +9,7 @@ from launches import START, Launch, launch_in
 
 pytestmark = pytest.mark.slow
 
-# Puts itself into a session of its own, as commands of Claude Code are, and is deaf to TERM.
+# Starts a new process session, as commands of Claude Code do, and ignores TERM.
 DEAF = """
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -20,7 +20,7 @@ time.sleep(600)
 
 
 def lives(pid: int) -> bool:
-    """Whether a process runs; one that waits for its parent to ask how it ended does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
@@ -94,7 +94,7 @@ def test_a_signal_to_us_ends_claude_code_too(
 
     def say(line: str) -> None:
         launch.said.append(line)
-        if len(launch.said) == 1:  # what it writes as it ends is said too
+        if len(launch.said) == 1:  # its last output is reported too
             signal.raise_signal(number)
 
     kept = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored by now
