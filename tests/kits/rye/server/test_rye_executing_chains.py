@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rye_projects import HTTP_CLIENT, PYTHON_RUNTIME, SUBPROCESS, Rye, python_tool, yaml_tool
+from rye_projects import HTTP_CLIENT, PYTHON_RUNTIME, SUBPROCESS, Rye, yaml_tool
 
 SETTINGS = 'policy = { tool = "off" }'
 
@@ -53,52 +53,6 @@ class TestTheWay:
 
         assert "runner|tool|\n" == rye.run("tool", "demo/shows")["data"]["stdout"]
         assert "EXECUTION_FAILED" == refusal(rye, "demo/t")["code"]  # no script is called "tool"
-
-
-class TestWhatCannotBeCarriedOut:
-    """Each has its code, and says how far it came."""
-
-    @pytest.mark.parametrize(
-        ("limits", "fits"),
-        [
-            ({"min_version": "1.0.0"}, True),
-            ({"min_version": "0.9.10", "max_version": "1.0.0"}, True),
-            ({"min_version": "1.0.1"}, False),
-            ({"max_version": "0.10.0"}, False),
-        ],
-    )
-    def test_a_version_that_the_executor_does_not_take(
-        self, rye: Rye, limits: dict[str, str], fits: bool
-    ) -> None:
-        lay(rye, "demo/a", "demo/runner")
-        lay(rye, "demo/runner", SUBPROCESS, child_constraints={"demo/a": limits})
-        failed, answer = rye.ask(
-            "execute", item_type="tool", item_id="demo/a", parameters={"text": "x"}
-        )
-
-        assert fits != failed
-        assert fits or "VALIDATION_FAILED" == answer["error"]["code"]
-
-
-class TestSpaces:
-    """Each is looked for from the space of the one before it downwards, and never upwards."""
-
-    @pytest.mark.parametrize("space", ["project", "user"])
-    @pytest.mark.parametrize("item_id", [SUBPROCESS, PYTHON_RUNTIME, "subprocess"])
-    def test_the_system_never_uses_one_of_another_space(
-        self, rye: Rye, space: str, item_id: str
-    ) -> None:
-        """Whatever is written under the id of a primitive is not run, nor is its bare name."""
-        trap = {"command": "sh", "args": ["-c", "touch trapped"]}
-        lay(rye, item_id, None, space=space, config=trap)
-        rye.put("tool", "demo/t", python_tool("demo/t"))
-        lay(rye, "demo/say", "subprocess")
-        answers = [rye.run("tool", "demo/t"), rye.run("tool", "demo/say", text="x")]
-
-        assert [["project", "system", "system"], ["project", "system"]] == [
-            [element["source"] for element in answer["chain"]] for answer in answers
-        ]
-        assert not (rye.root / "trapped").exists()
 
 
 class TestNothingIsRemembered:

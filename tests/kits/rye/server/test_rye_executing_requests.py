@@ -64,10 +64,6 @@ def ask(rye: Rye, **parameters: Any) -> dict[str, Any]:
     return data
 
 
-def refusal(rye: Rye, **parameters: Any) -> dict[str, Any]:
-    return rye.refuses("execute", item_type="tool", item_id="demo/ask", parameters=parameters)
-
-
 def test_a_request_is_sent_and_its_answer_told(rye: Rye, asked: Host) -> None:
     lay(rye, f"http://{asked.name}/towns/{{town}}?q={{q}}")
     answer = rye.run("tool", "demo/ask", town="São Paulo/../x", q="a&b=c")
@@ -87,28 +83,3 @@ def test_a_secret_of_the_environment_is_sent_and_not_told(rye: Rye, asked: Host)
     (request,) = asked.asked
     assert f"Bearer {SECRET}" == request.headers["authorization"]
     assert SECRET not in json.dumps([told, checked])
-
-
-def test_a_variable_that_was_not_lent_is_no_credential(rye: Rye, asked: Host) -> None:
-    lay(rye, f"http://{asked.name}/x", auth={"type": "api_key", "key": "${USER_SPACE}"})
-
-    assert "VALIDATION_FAILED" == refusal(rye)["code"]
-    assert [] == asked.asked
-
-
-@pytest.mark.parametrize("dry_run", [True, False])
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://example.com/",
-        "http://127.0.0.1:1/",
-        "http://localhost/",
-        "http://169.254.169.254/latest/meta-data",
-    ],
-)
-def test_no_other_host_is_asked(rye: Rye, url: str, dry_run: bool) -> None:
-    lay(rye, url)
-    error = rye.refuses("execute", item_type="tool", item_id="demo/ask", dry_run=dry_run)
-
-    assert "EXECUTION_FAILED" == error["code"]
-    assert "is not an allowed host" in error["message"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from command_line import snapshot
-from rye_projects import HTTP_CLIENT, TYPES, Rye, put, serving, well_formed
+from rye_projects import HTTP_CLIENT, TYPES, Rye, serving
 
 WAYS = [("project", "user"), ("user", "project")]
 DEEP = "demo/very/deep/greet"
@@ -70,17 +70,6 @@ def test_there_is_no_other_destination(rye: Rye, destination: str) -> None:
     assert before == snapshot(rye.system)
 
 
-def test_a_destination_is_compared_with_where_the_cascade_found_the_item(rye: Rye) -> None:
-    rye.put("tool", "greet", space="user")
-    told = [copy(rye, "tool", "greet", destination="user")]
-    told.append(copy(rye, "tool", "greet", destination="project"))
-    told.append(copy(rye, "tool", "greet", destination="project"))
-
-    assert ["noop", "copied_to", "noop"] == [
-        next(name for name in ("noop", "copied_to") if name in answer) for answer in told
-    ]
-
-
 @pytest.mark.parametrize("item_type", TYPES)
 def test_a_signature_goes_with_the_copy_and_holds_there(rye: Rye, item_type: str) -> None:
     path = rye.signed(item_type, "demo/greet")
@@ -100,25 +89,6 @@ def test_a_copy_does_not_take_over_that_it_may_be_executed(rye: Rye) -> None:
     copy(rye, "tool", "greet", destination="user", overwrite=True)
 
     assert 0o600 == stat.S_IMODE(target.stat().st_mode)
-
-
-def test_what_cannot_be_written_leaves_nothing_behind(rye: Rye) -> None:
-    rye.put("knowledge", "demo/note")
-    put(rye.user / "knowledge", "a file where a folder must be")
-    error = refused(rye, "knowledge", "demo/note", destination="user")
-
-    assert "EXECUTION_FAILED" == error["code"]
-    assert "a file is in the place of a directory" in error["message"]
-    assert ["knowledge"] == [path.name for path in rye.user.iterdir()]
-
-
-def test_a_copy_is_found_at_once(rye: Rye) -> None:
-    text = well_formed("tool", "demo/needle")
-    rye.put("tool", "demo/needle", text)
-    before = rye.found("needle", source="user")
-    copy(rye, "tool", "demo/needle", destination="user")
-
-    assert ([], ["demo/needle"]) == (before, rye.found("needle", source="user"))
 
 
 def test_who_reads_alone_writes_nothing(rye: Rye, tmp_path: Path) -> None:

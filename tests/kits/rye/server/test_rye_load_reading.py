@@ -12,20 +12,11 @@ from rye_projects import (
     SYSTEM_ITEMS,
     TYPES,
     Rye,
-    directive,
-    knowledge,
     put,
     python_tool,
     serving,
-    yaml_tool,
 )
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"path": {"type": "string", "description": "Which file"}},
-    "required": ["path"],
-}
-PARTS = {"status", "item_type", "item_id", "source", "path", "metadata", "signature", "content"}
 Change = Callable[[Path], object]
 
 
@@ -67,59 +58,6 @@ def keyless(path: Path) -> object:
 
 
 @pytest.mark.parametrize("item_type", TYPES)
-@pytest.mark.parametrize("space", ["project", "user"])
-def test_an_item_is_answered_as_it_stands(rye: Rye, item_type: str, space: str) -> None:
-    path = rye.put(item_type, "demo/greet", space=space)
-    answer = rye.load(item_type, "demo/greet")
-
-    assert {*answer} == PARTS
-    assert path.read_text(encoding="utf-8") == answer["content"]
-    assert ("success", item_type, "demo/greet", space, str(path)) == tuple(
-        answer[name] for name in ("status", "item_type", "item_id", "source", "path")
-    )
-    assert ("1.0.0", "demo") == (answer["metadata"]["version"], answer["metadata"]["category"])
-
-
-def test_the_metadata_of_a_directive_are_its_inputs_and_all_else_that_it_says(rye: Rye) -> None:
-    rye.put("directive", "demo/greet", directive("demo/greet", description="Says hello"))
-    told = rye.load("directive", "demo/greet")["metadata"]
-
-    assert ("Says hello", "tests", "fast") == (
-        told["description"],
-        told["author"],
-        told["model"]["tier"],
-    )
-    (wanted,) = told["inputs"]
-    assert ("who", "string", True) == (wanted["name"], wanted["type"], wanted["required"])
-
-
-@pytest.mark.parametrize("kind", ["python", "yaml"])
-def test_the_metadata_of_a_tool_are_its_description_and_its_parameters(rye: Rye, kind: str) -> None:
-    """The seed's workflow: load tells the schema that execute is called by."""
-    if kind == "python":
-        rye.put("tool", "demo/read", python_tool("demo/read", schema=SCHEMA))
-    else:
-        text = yaml_tool("demo/read", config_schema=SCHEMA, description="What read does")
-        rye.put("tool", "demo/read", text, extension=".yaml")
-    told = rye.load("tool", "demo/read")["metadata"]
-
-    assert ("What read does", SCHEMA) == (told["description"], told["config_schema"])
-
-
-@pytest.mark.parametrize("fenced", [False, True])
-def test_the_metadata_of_knowledge_are_its_fields(rye: Rye, fenced: bool) -> None:
-    text = knowledge("demo/note", fenced=fenced, tags=["a", "b"], created_at="2026-01-31")
-    rye.signed("knowledge", "demo/note", text)
-    told = rye.load("knowledge", "demo/note")["metadata"]
-
-    assert ("On note", ["a", "b"], "2026-01-31") == (
-        told["title"],
-        told["tags"],
-        told["created_at"],
-    )
-
-
-@pytest.mark.parametrize("item_type", TYPES)
 @pytest.mark.parametrize(
     ("change", "state"),
     [
@@ -158,14 +96,6 @@ def test_nothing_of_a_tool_is_run_by_being_looked_at(rye: Rye) -> None:
     rye.sign("tool", "sly")
 
     assert not marker.exists()
-
-
-def test_bytes_that_are_no_text_are_told_by_their_line(rye: Rye) -> None:
-    rye.put("knowledge", "odd", b"one\ntwo\n\xff\n")
-    error = rye.refuses("load", item_type="knowledge", item_id="odd")
-
-    assert "PARSING_ERROR" == error["code"]
-    assert "line 3" in error["message"]
 
 
 def test_reading_leaves_everything_as_it_was(rye: Rye) -> None:

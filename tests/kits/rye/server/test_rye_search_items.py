@@ -14,7 +14,6 @@ from rye_projects import (
     serving,
     session,
     well_formed,
-    yaml_tool,
 )
 
 LINE = "words of no interest here\n"
@@ -56,31 +55,6 @@ def test_the_whole_text_is_searched_signed_or_not(rye: Rye, item_type: str, sign
     assert ("far", "valid" if signed else "unsigned") == (found["id"], found["signature"])
     assert "the haystack's needle" in found["preview"]
     assert 100_000 < path.stat().st_size
-
-
-@pytest.mark.parametrize(
-    ("item_type", "extension", "text", "title", "description"),
-    [
-        ("directive", ".md", directive("one", description="Says hello"), "one", "Says hello"),
-        ("tool", ".py", python_tool("one", tool_description="Says it"), "one", "Says it"),
-        ("tool", ".yaml", yaml_tool("one", description="Says: it"), "one", "Says: it"),
-        ("tool", ".yml", yaml_tool("one", description="Says it too"), "one", "Says it too"),
-        ("knowledge", ".md", knowledge("one", title="The title"), "The title", ""),
-        ("knowledge", ".md", knowledge("one", fenced=True, title="Fenced"), "Fenced", ""),
-    ],
-)
-def test_a_result_says_what_the_item_says_of_itself(
-    rye: Rye, item_type: str, extension: str, text: str, title: str, description: str
-) -> None:
-    rye.put(item_type, "one", text, extension=extension)
-    (found,) = rye.says("search", item_type=item_type, query="", source="project")["results"]
-
-    assert (title, description, "one", "1.0.0") == (
-        found["title"],
-        found.get("description", ""),
-        found["name"],
-        found["metadata"]["version"],
-    )
 
 
 def test_no_code_of_a_project_is_run_by_a_search(rye: Rye) -> None:

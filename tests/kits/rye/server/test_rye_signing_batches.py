@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from rye_projects import (
     Rye,
-    directive,
     on_server,
     put,
     python_tool,
@@ -22,20 +21,6 @@ NOWHERE = Path("/proc/rye/.ai")  # where nobody can make a folder, not even root
 
 def is_signed(path: Path) -> bool:
     return b"rye:signed:" in path.read_bytes()
-
-
-def test_of_those_that_are_not_each_says_why_and_the_others_are(rye: Rye) -> None:
-    good = rye.put("directive", "demo/good")
-    bad = rye.put("directive", "demo/bad", directive("demo/bad", version="1", author=""))
-    broken = rye.put("directive", "demo/broken", "nothing\n")
-    answer = rye.sign("directive", "demo/*")
-    failed = {entry["item"]: entry for entry in answer["failed"]}
-
-    assert ("partial", ["demo/good"], 3) == (answer["status"], answer["signed"], answer["total"])
-    assert {"demo/bad", "demo/broken"} == {*failed}
-    assert 2 == len(failed["demo/bad"]["issues"])
-    assert {"VALIDATION_FAILED"} == {entry["error"]["code"] for entry in failed.values()}
-    assert [True, False, False] == [is_signed(path) for path in (good, bad, broken)]
 
 
 def test_the_user_space_has_patterns_too(rye: Rye) -> None:
@@ -92,15 +77,3 @@ class TestWithoutAKey:
 
         assert "UNTRUSTED_KEY" == error["code"]
         assert well_formed("tool", "demo/a") == path.read_text(encoding="utf-8")
-
-    def test_nothing_is_signed_where_the_user_space_lies_in_the_project(
-        self, tmp_path: Path
-    ) -> None:
-        """A repository could bring the key that its tools are signed with."""
-        with with_user_space(tmp_path, tmp_path / "project/mine", "warn") as rye:
-            path = rye.put("tool", "demo/a")
-            error = rye.refuses("sign", item_type="tool", item_id="demo/a")
-
-        assert "USER_SPACE set to a directory outside" in error["message"]
-        assert well_formed("tool", "demo/a") == path.read_text(encoding="utf-8")
-        assert [] == [*rye.root.rglob("*.pem")]

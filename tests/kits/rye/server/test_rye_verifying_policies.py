@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from rye_projects import (
-    PYTHON_RUNTIME,
     TYPES,
     Rye,
     directive,
@@ -20,7 +19,6 @@ from rye_projects import (
     session,
     variables,
     well_formed,
-    yaml_tool,
 )
 
 POLICIES = ("off", "warn", "integrity", "trusted")
@@ -39,7 +37,6 @@ REFUSED = {
     "trusted": ("unsigned", "modified", "untrusted"),
 }
 CODES = {"unsigned": "UNSIGNED", "modified": "INTEGRITY_FAILED", "untrusted": "UNTRUSTED_KEY"}
-YAML = ".yaml"
 TIME = "2026-02-03T10:20:30Z"
 RUNS = "def execute(params, project_path):\n    open('ran.txt', 'a').close()\n"
 
@@ -156,51 +153,6 @@ def test_a_dry_run_goes_by_it_too_and_reading_never_does(
     assert (state in REFUSED[policy] or how == "moved") == failed
     assert (state, state) == (loaded["signature"]["state"], found["signature"])
     assert texts[item_type, how] == loaded["content"]
-
-
-class TestChains:
-    """Every element of a chain is held to the policy of tools, wherever it lies."""
-
-    @pytest.mark.parametrize("space", ["project", "user"])
-    def test_an_unsigned_one_in_the_middle(self, strict: tuple[str, Rye], space: str) -> None:
-        policy, rye = strict
-        tool = yaml_tool("demo/chained", executor_id="demo/runner", config={})
-        files = [
-            rye.put("tool", "demo/runner", yaml_tool("demo/runner"), space=space, extension=YAML),
-            rye.signed("tool", "demo/chained", tool, extension=YAML),
-        ]
-        failed, answer = rye.ask(
-            "execute", item_type="tool", item_id="demo/chained", parameters={"text": "x"}
-        )
-        for file in files:
-            file.unlink()
-
-        assert ("unsigned" in REFUSED[policy]) == failed
-        if failed:
-            assert ("UNSIGNED", True) == (
-                answer["error"]["code"],
-                '"demo/runner"' in answer["error"]["message"],
-            )
-        else:
-            assert ["valid", "unsigned", "valid"] == [
-                element["signature"] for element in answer["chain"]
-            ]
-            warned = any('"demo/runner"' in each for each in answer["metadata"].get("warnings", ()))
-            assert (policy == "warn") == warned
-
-    def test_a_changed_file_of_the_server(self, strict: tuple[str, Rye]) -> None:
-        policy, rye = strict
-        rye.signed("tool", "demo/b", python_tool("demo/b"))
-        path = rye.system / f"tools/{PYTHON_RUNTIME}.yaml"
-        text = path.read_bytes()
-        path.write_bytes(text + b"# x\n")
-        failed, answer = rye.ask("execute", item_type="tool", item_id="demo/b")
-        path.write_bytes(text)
-
-        assert ("modified" in REFUSED[policy]) == failed
-        if failed:
-            assert "INTEGRITY_FAILED" == answer["error"]["code"]
-            assert "ralphgen regen --force" in answer["error"]["message"]
 
 
 class TestTypes:

@@ -54,22 +54,6 @@ class TestLinks:
             "signature": "valid",
         } == answer["chain"][-1]
 
-    def test_a_tool_of_the_user_finds_none_of_the_project(self, workspace: Workspace) -> None:
-        put_yaml(workspace, "demo/run", "subprocess", **RUNTIME)
-        put_yaml(workspace, "demo/mine", "demo/run", space="user")
-        error = workspace.refuses("tool", "demo/mine", dry_run=True)
-
-        assert "EXECUTOR_NOT_FOUND" == error.code
-        assert 'the tool "demo/mine" has the executor "demo/run"' in str(error)
-        assert ["demo/mine"] == ids(error.facts)
-
-    def test_a_tool_of_the_project_finds_one_of_the_user(self, workspace: Workspace) -> None:
-        put_yaml(workspace, "demo/run", "subprocess", space="user", **RUNTIME)
-        put_yaml(workspace, "demo/mine", "demo/run")
-        answer = workspace.execute("tool", "demo/mine", dry_run=True)
-
-        assert ["project", "user", "system"] == [link["source"] for link in answer["chain"]]
-
     def test_no_file_of_the_project_stands_for_a_primitive(self, workspace: Workspace) -> None:
         put_yaml(workspace, "subprocess", None)
         put_yaml(workspace, SUBPROCESS, None)
@@ -110,14 +94,6 @@ class TestEnds:
 
         assert ("AMBIGUOUS_ID", ["a/run", "b/run"]) == (error.code, error.facts["candidates"])
         assert ("demo/x", "run") == (error.facts["item_id"], error.facts["executor_id"])
-
-    @pytest.mark.parametrize("executor", ["../../x", "/etc/x", "A", "a//b", "*"])
-    def test_an_executor_that_is_no_id_is_not_looked_for(
-        self, workspace: Workspace, executor: str
-    ) -> None:
-        put_yaml(workspace, "demo/x", executor)
-
-        assert "EXECUTOR_NOT_FOUND" == workspace.refuses("tool", "demo/x").code
 
     def test_a_circle_is_noticed(self, workspace: Workspace) -> None:
         put_yaml(workspace, "demo/a", "demo/b")
