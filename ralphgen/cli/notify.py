@@ -16,9 +16,10 @@ def notify(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, one line.")],
     project: Project = Path(),
 ) -> None:
-    """Send a line of text by the settings in [notify].
+    """Send a line of text to your phone or chat.
 
-    Longer texts are cut after 200 characters. Exits with 1 if the line was not sent.
+    It goes where [notify] of the settings sends it, cut after 200 characters. Exits with 1 if the
+    line was not sent.
     """
     from ralphgen.cli.trust import asked
     from ralphgen.emit.trust import notify_items, require_trust

@@ -152,7 +152,6 @@ class Notifier:
         self._note = note
         self._threads: list[Thread] = []
         self._limits: set[tuple[object, object]] = set()
-        self._asked: set[object] = set()  # tasks with a question
         self._cost: float | None = None
         self._blocked = self._questions = 0
         self._stopped = False
@@ -200,10 +199,9 @@ class Notifier:
             case {"event": "end"} if isinstance(cost := told.get("cost_usd"), int | float):
                 self._cost = (self._cost or 0.0) + cost
             case {"event": "question", "task": task, "question": number}:
-                self._asked.add(task)
                 self._questions += 1
                 return {"question"}, f"question {_number(number)} on task {_number(task)}"
-            case {"event": "note", "blocked": task} if task not in self._asked:
+            case {"event": "note", "blocked": task}:
                 self._blocked += 1
                 return {"stuck"}, f"stuck: task {_number(task)} is blocked after its attempts"
             case {"event": "limit", "agent": agent}:

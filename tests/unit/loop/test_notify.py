@@ -219,6 +219,17 @@ def test_loop_tells_of_a_stuck_task_and_of_its_end(tmp_path: Path, inbox: Inbox)
         assert not any(word in line for word in ("SECRET", "money", "evil", "[", "I give up"))
 
 
+def test_question_is_only_a_question(tmp_path: Path, inbox: Inbox) -> None:
+    asks = ["tool", "set_task_status", {"status": "blocked", "question": "Why? SECRET-7"}]
+    found = LoopProject(tmp_path, 1, {"*": [["begin", asks]]}, config=URL)
+    found.environment["NIGHT_URL"] = inbox.url
+
+    assert 5 == found.loop().returncode
+    question, stop = sorted(inbox.bodies, key=lambda line: "stopped" in line)
+    assert "p: question 1 on task 1" == question
+    assert stop.startswith("p: stopped: nothing is ready without you; 0 done, 1 question, ")
+
+
 def test_no_progress_is_one_line(tmp_path: Path, inbox: Inbox) -> None:
     settings = f"{URL}[loop]\nno_progress = 1\n"
     found = LoopProject(tmp_path, 1, {"*": [OPEN]}, config=settings)
@@ -297,7 +308,6 @@ def test_events_of_limits_and_questions_are_told_once(
             event("limit", **limit),
             event("limit", agent=HOSTILE, resets_at=HOSTILE, next=None),
             event("question", task=7, question=3, text=HOSTILE),
-            event("note", worker=1, text=HOSTILE, blocked=7),  # by its question
             event("note", worker=1, text=HOSTILE),
             event("unavailable", agent="codex", reason=HOSTILE),
         ):
