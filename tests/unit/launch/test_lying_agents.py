@@ -1,4 +1,4 @@
-"""What `ralphgen launch` answers to agents that work, give up, fail and lie: the task decides."""
+"""Exit codes of `ralphgen launch` for agents that work, give up, fail and lie: the task decides."""
 
 import json
 import os

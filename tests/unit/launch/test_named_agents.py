@@ -73,7 +73,7 @@ def agent(root: Path, body: str, *arguments: str, reports_cost: bool = False) ->
 
 @dataclass
 class Launched:
-    """A session on task 1 that runs on a thread of ours, with what came of it."""
+    """A session on task 1 that runs on a separate thread, with its result."""
 
     session: PreparedSession
     agent: Agent
@@ -315,7 +315,7 @@ def configured(root: Path, words: list[str]) -> None:
 
 
 def started(root: Path, *options: str) -> tuple[int, str]:
-    """The exit code of `launch --agent mine` on task 1, and what was said."""
+    """Return the exit code of `launch --agent mine` on task 1, and its messages."""
     given = ("--task", "1", "--agent", "mine", *options)
     done = ralphgen("launch", "task_execution", *given, cwd=root)
     return done.returncode, done.stderr

@@ -1,4 +1,4 @@
-"""What `launch` answers: by how the agent ended, and by what its task says."""
+"""The result of `launch`, from the agent's end and the state of its task."""
 
 from dataclasses import replace
 from pathlib import Path

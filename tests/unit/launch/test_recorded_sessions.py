@@ -1,4 +1,4 @@
-"""What the ledger keeps of a session that `launch` has started."""
+"""The ledger's record of a session that `launch` has started."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def root(model: Path, tmp_path: Path) -> Path:
 
 
 def launched(root: Path, script: str, *options: str) -> tuple[int, str]:
-    """The exit code of a session on task 1, and what was said."""
+    """Return the exit code of a session on task 1, and its messages."""
     agent_program(root.parent, script)
     path = f"{root.parent}{os.pathsep}{os.environ['PATH']}"
     command = ("launch", "task_execution", "--task", "1", *options, "--project")
@@ -67,7 +67,7 @@ def test_a_session_is_on_record_with_what_it_came_to_and_has_used(root: Path) ->
         "task_id": 1,
         "feature": "auth",
         "agent": "claude",
-        "model": "m",  # what the agent says of itself
+        "model": "m",  # as the agent reports it
         "outcome": "done",
         "turns": 3,
         "input_tokens": 1_200,

@@ -120,7 +120,7 @@ def test_a_file_of_sqlite_has_no_such_table(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_entries_of_another_machine_are_taken_in_later(root: Path) -> None:
-    """Its files were not there when those of the first became rows."""
+    """Its files were missing when the entries of the first machine became rows."""
     older(root)
     assert 0 == ralphgen("db", "ledger", "upgrade", "-C", root).returncode
     files = {"progress.txt": f"{PROGRESS}- of the second\n", "learnings.txt": "- learned\n"}

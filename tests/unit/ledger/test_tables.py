@@ -1,4 +1,4 @@
-"""ralphgen's own tables: added beside the app's, removed with nothing left, counted and pruned."""
+"""ralphgen's own tables: added next to the app's, removed without traces, counted and pruned."""
 
 import sqlite3
 from contextlib import closing

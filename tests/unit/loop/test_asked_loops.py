@@ -61,7 +61,7 @@ def test_a_loop_that_is_asked_to_stop_ends_as_at_ctrl_c(tmp_path: Path) -> None:
     project = waiting(tmp_path, 2)
     loop = project.started()
     project.wait_for("begin", 1)
-    for _ in range(2):  # to be asked twice is no Ctrl-C twice
+    for _ in range(2):  # two requests are not two Ctrl-C
         ask_loops(project.root, "stop")
     until(lambda: "stopping" in kinds(project))
     (tmp_path / "go").touch()

@@ -1,4 +1,4 @@
-"""Loops whose agents ask: the rest goes on, the user answers, and the next session reads it."""
+"""Loops with asking agents: the rest continues, the user answers, the next session reads it."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def answered(project: LoopProject, task: int, text: str = "UTC") -> None:
 
 
 def prompts(project: LoopProject) -> list[str]:
-    """What agents were told, in order."""
+    """Return the prompts of agents, in order."""
     return [line["text"] for line in project.log("prompt")]
 
 

@@ -1,4 +1,4 @@
-"""What keeps work in work trees from beginning: a base that no merge could go into."""
+"""Obstacles to work in worktrees: a base that no merge could go into."""
 
 import os
 import shutil
@@ -57,7 +57,7 @@ def root(tmp_path: Path) -> Path:
 
 
 class TestBeforeItBegins:
-    """What has to be so before the first agent works."""
+    """Requirements before the first agent works."""
 
     def test_a_clean_base_that_passes_is_fine(self, root: Path) -> None:
         assert git(root, "branch", "--show-current").strip() == refuse_unmergeable(root, SETTLED)

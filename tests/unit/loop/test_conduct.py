@@ -15,7 +15,7 @@ PATIENCE = 60
 
 
 class Merging:
-    """A site where nothing waits to be merged, and the database is there."""
+    """A site without waiting merges, and with a reachable database."""
 
     recorded: list[str]
 
@@ -36,7 +36,7 @@ class Merging:
 
 
 class Tasks(Merging):
-    """A site of which each session is a call of `work`, and takes the first task that is left."""
+    """A site whose sessions call `work`, each with the first remaining task."""
 
     def __init__(self, tasks: list[int], work: Callable[[int], str]) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Tasks(Merging):
 
 
 class Show:
-    """What was shown."""
+    """The displayed events."""
 
     def __init__(self, on: Callable[[Event], None] = lambda _told: None) -> None:
         self.events: list[Event] = []
@@ -221,7 +221,7 @@ def test_signals_are_again_what_they_were() -> None:
 
 
 def test_a_signal_that_was_ignored_stays_so() -> None:
-    """As with `nohup`."""
+    """This is the case with `nohup`."""
     former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         stop, _ = conducted(Tasks([1], hung_up), Limits(), Show())

@@ -1,4 +1,4 @@
-"""What an agent can write beside its session: marks and files of loops that are forged or gone."""
+"""Files that an agent can forge or delete next to its session: marks and files of loops."""
 
 import os
 import shutil
@@ -124,7 +124,7 @@ def test_a_loop_whose_files_an_agent_takes_away_is_seen_and_stopped(tmp_path: Pa
 
 @contextmanager
 def held(root: Path, name: str, begin: bytes) -> Iterator[Path]:
-    """A file that we hold among those of loops."""
+    """Hold a file among the files of loops."""
     path = root / SESSIONS / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(HeldFile(path, begin)):

@@ -40,7 +40,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place = tmp_path / "home"
     place.mkdir()
     settings = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    monkeypatch.setenv("XDG_CONFIG_HOME", settings)  # which has the records of trust
+    monkeypatch.setenv("XDG_CONFIG_HOME", settings)  # it has the records of trust
     monkeypatch.setenv("HOME", str(place))
     return place
 
@@ -228,7 +228,7 @@ def with_submodule(root: Path, tmp_path: Path) -> LoopConfig:
 
 
 def worked_on(root: Path, config: LoopConfig, task: int, path: str) -> Worktree:
-    """A work tree in which a session has written a file, and has set its task to done."""
+    """Return a worktree where a session has written a file and has closed its task."""
     tree = prepare(root, 1, task, config, say)
     (tree.root / path).write_text("2", encoding="utf-8")
     closed(root, tree, task)

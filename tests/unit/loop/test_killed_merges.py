@@ -1,4 +1,4 @@
-"""A merge that is killed at any step goes on, and nothing is lost."""
+"""A merge that is killed at any step resumes, and nothing is lost."""
 
 import os
 import signal
@@ -133,7 +133,7 @@ def test_a_loop_that_is_killed_while_git_merges_leaves_a_whole_tree(root: Path) 
     running = subprocess.Popen(
         [sys.executable, "-c", program, str(root)],
         env={
-            "XDG_CONFIG_HOME": str(Path.home() / ".config"),  # which has the records of trust
+            "XDG_CONFIG_HOME": str(Path.home() / ".config"),  # it has the records of trust
             **os.environ,
             "HOME": str(home),
             "PYTHONPATH": str(Path(__file__).parents[2] / "support"),

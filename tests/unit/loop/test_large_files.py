@@ -1,4 +1,4 @@
-"""Git LFS of the user's own configuration: pointers in commits, contents in work trees."""
+"""Git LFS in the user's own configuration: pointers in commits, contents in worktrees."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ from ralphgen.project.config import LoopConfig
 
 pytestmark = pytest.mark.slow
 
-# In place of git-lfs where it is not installed. Its pointers name no file: the rest is the file.
+# A replacement for a missing git-lfs. Its pointers name no file: the rest is the file.
 PROGRAM = """#!/bin/sh
 case "$1" in
 clean) echo pointer; cat;;
@@ -41,7 +41,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def sent(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file with what a program in place of git-lfs was asked to send; the user has it."""
+    """Return the file of the requests to a replacement for git-lfs, which the user has."""
     programs, sent = root.parent / "programs", root.parent / "sent"
     text = PROGRAM.format(sent=sent, refuses=root.parent / "refuses")
     written(programs, [("git-lfs", text)])

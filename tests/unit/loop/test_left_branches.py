@@ -1,4 +1,4 @@
-"""What an agent did is merged or kept, wherever in git it has left it."""
+"""An agent's work is merged or kept, wherever in git it is."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ralphgen loop` with agents that work, lie, give up, hang, crash and are told to wait."""
+"""`ralphgen loop` with agents that work, lie, give up, hang, crash and pause."""
 
 import json
 import sys
@@ -59,7 +59,7 @@ def test_a_night_with_all_kinds_of_agents(tmp_path: Path, kinds: tuple[str, ...]
 
 
 def test_an_agent_that_changes_the_settings_ends_nothing_but_its_session(tmp_path: Path) -> None:
-    """What was loosened does not count in the session, nor in the next one."""
+    """Loosened rules apply neither in the session nor in the next one."""
     spoiled = [*RED, ["write", ".ralph/ralphgen.toml", ""], "check", "done"]
     config = CHECKED + settings(stuck=1)
     written(tmp_path / "p", [("test.py", TEST)])
@@ -220,7 +220,7 @@ def test_what_could_not_be_kept_is_refused(tmp_path: Path) -> None:
 
 
 def ralphgen_below(project: LoopProject) -> tuple[int, str]:
-    """The exit code of a loop that a session starts, and what it begins its words with."""
+    """Return the exit code of a loop that a session starts, and the start of its message."""
     project.environment["RALPHGEN_SESSION"] = "task_execution-1"
     done = project.loop()
     del project.environment["RALPHGEN_SESSION"]

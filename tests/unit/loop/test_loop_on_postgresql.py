@@ -1,4 +1,4 @@
-"""Loops of projects whose rows are in PostgreSQL, on machines that share nothing but the DSN."""
+"""Loops of projects with rows in PostgreSQL, on machines that share only the DSN."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ def dsn(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def machines(folder: Path, dsn: str, tasks: int) -> list[LoopProject]:
-    """Two projects with the rows of one database, each with a folder and agents of its own."""
+    """Return two projects with the rows of one database, each with its own folder and agents."""
     plan: Mapping[str, Sequence[Steps]] = {"*": [WORKS]}
     for name in ("a", "b"):
         (folder / name).mkdir()
@@ -51,7 +51,7 @@ def machines(folder: Path, dsn: str, tasks: int) -> list[LoopProject]:
 
 
 def ended(loops: list["subprocess.Popen[str]"]) -> list[str]:
-    """What loops say that end by themselves, and well."""
+    """Return the messages of loops, which must succeed."""
     said = [loop.communicate(timeout=3_000)[1] for loop in loops]
     assert [0] * len(loops) == [loop.returncode for loop in loops], said
     return said
@@ -77,7 +77,7 @@ def test_two_machines_do_each_task_once(tmp_path: Path, dsn: str, tasks: int, wo
     root = projects[0].root
     each = dict.fromkeys(range(1, tasks + 1), 1)
     lines = [one for project in projects for one in project.log("said")]
-    # Of many writers one may be told to try again, which an agent of a plan leaves to the loop.
+    # A writer among many may have to try again, which an agent of a plan leaves to the loop.
     refused = Counter(one["task"] for one in lines if one["text"].endswith("try again"))
     assert {"done"} == {*projects[0].statuses().values()}
     assert each == Counter(task for task, _ in query(root, DONE))
@@ -103,7 +103,7 @@ def test_neither_killed_agents_nor_a_database_that_crashes_lose_or_double_work(
         folder = Path(name)
         folder.chmod(0o755)
         process = server.enter_context(running(folder))
-        # What is acknowledged is in the log: the tests' servers are told to be hasty else.
+        # Acknowledged writes must be in the log, unlike the default of the tests' servers.
         dsn = f"postgresql://postgres@/postgres?host={folder}&options=-csynchronous_commit%3Don"
         monkeypatch.setenv(VARIABLE, dsn)
         with psycopg.connect(dsn, autocommit=True) as connection:
@@ -129,7 +129,7 @@ def test_neither_killed_agents_nor_a_database_that_crashes_lose_or_double_work(
                 loops[0] = projects[0].started("--parallel", str(workers))
         for loop in loops:
             loop.communicate(timeout=3_000)
-        ended([projects[0].started("--parallel", str(workers))])  # if both were told too often
+        ended([projects[0].started("--parallel", str(workers))])  # if both had to retry too often
 
         root = projects[0].root
         assert {"done"} == {*projects[0].statuses().values()}
@@ -186,7 +186,7 @@ def test_a_loop_waits_for_a_database_that_is_away(
         while not begun([project], "said"):
             assert loop.poll() is None, loop.communicate()
             time.sleep(0.05)
-        process.kill()  # and what it had open with it
+        process.kill()  # and its open connections
         process.wait()
         time.sleep(seconds)
         server.enter_context(running(folder))

@@ -30,7 +30,7 @@ def repository(
 
 
 def trusted(project: LoopProject, root: Path) -> LoopProject:
-    """The project as it is in another folder, whose user trusts it."""
+    """Move the project to another folder unchanged, and trust it as its user."""
     git(root, "config", "user.name", "n")
     git(root, "config", "user.email", "e@example.org")
     project.root = root
@@ -125,7 +125,7 @@ def test_no_command_starts_a_program_that_an_archive_names(tmp_path: Path) -> No
     (tmp_path / "config").mkdir()
     more_variables = {**project.environment, "XDG_CONFIG_HOME": str(tmp_path / "config")}
     for path in (root / ".ralph").rglob("*.toml"):
-        path.touch()  # so that git compares it with the index
+        path.touch()  # makes git compare it with the index
     for words in COMMANDS:
         ralphgen(*words, cwd=root, stdin="", more=more_variables)
         assert not mark.exists(), words

@@ -1,4 +1,4 @@
-"""Eight agents at once over fifty tasks, of which some crash and are killed; and a loop that is."""
+"""Eight parallel agents on fifty tasks, with crashes and kills of agents and of the loop."""
 
 import os
 import signal

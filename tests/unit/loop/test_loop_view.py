@@ -1,4 +1,4 @@
-"""The live view of a loop: 80 columns, who works on what, the last call, cost, what is left."""
+"""The live view of a loop: 80 columns, workers and tasks, the last call, cost, remaining work."""
 
 import io
 

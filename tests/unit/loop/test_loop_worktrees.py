@@ -1,4 +1,4 @@
-"""`ralphgen loop --worktrees`: only what passes on the merged files is in the base branch."""
+"""`ralphgen loop --worktrees`: the base branch only gets work that passes after the merge."""
 
 import json
 import os
@@ -36,7 +36,7 @@ TOGETHER = check(
 def repository(
     folder: Path, tasks: int, plan: dict[str, list[Steps]], *, config: str = TESTS
 ) -> LoopProject:
-    """A project in a repository of a person whose work tree is clean."""
+    """A project in a user's repository with a clean worktree."""
     project = LoopProject(folder, tasks, plan, config=config, repository=True)
     git(project.root, "config", "user.name", "n")
     git(project.root, "config", "user.email", "e@example.org")
@@ -285,7 +285,7 @@ def test_report_that_checks_write_leaves_no_merge_pending(tmp_path: Path) -> Non
 
 
 def test_a_conflict_gives_the_task_back_and_keeps_the_work(tmp_path: Path) -> None:
-    """Both write the same file; whoever is merged second has to do it again."""
+    """Both write the same file; the second merge fails, and its task is done again."""
     ours: Steps = ["begin", ["write", "both.txt", "{task}"], ["meet", 2], "check", "done"]
     again: Steps = ["begin", "check", "done"]
     project = repository(tmp_path, 2, {"*": [ours, again]})
@@ -600,7 +600,7 @@ def test_ctrl_c_ends_a_setup_that_runs_and_leaves_nothing_of_it(
     assert until(pids.exists)
     for _ in range(presses):
         loop.send_signal(signal.SIGINT)
-        time.sleep(0.5)  # as a person does
+        time.sleep(0.5)  # like a user
     began = time.monotonic()
     _, said = loop.communicate(timeout=60)
 

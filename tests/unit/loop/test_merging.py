@@ -1,4 +1,4 @@
-"""What an agent did in a work tree of its own comes into the base branch once it has passed."""
+"""An agent's work in its own worktree is merged into the base branch once it has passed."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -33,7 +33,7 @@ OPEN: Steps = ["begin", ["say", "I give up: SECRET-7"]]
 
 @dataclass
 class Inbox:
-    """What a server received: bodies with their types, and what it answers."""
+    """The requests to a server: bodies with their types, and the answers."""
 
     url: str = ""
     status: int = 200

@@ -218,7 +218,7 @@ SETUP = (
 
 
 def with_modules(folder: Path, test: str, *, source: bool = False) -> tuple[Path, Path]:
-    """A project whose checks start a runner in ignored `node_modules`, and what counts setups."""
+    """A project whose checks start a runner in ignored `node_modules`, and a counter of setups."""
     count = folder / "count"
     command = python(SETUP.replace("{count!r}", repr(str(count))))
     rules = 'copy = ["node_modules"]' if source else f"setup = {json.dumps([command])}"

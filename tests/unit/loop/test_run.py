@@ -1,4 +1,4 @@
-"""What a loop may still do: its budgets, its stops and its pauses, with a clock of our own."""
+"""The remaining limits of a loop: its budgets, its stops and its pauses, with a fake clock."""
 
 import threading
 

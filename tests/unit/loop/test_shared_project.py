@@ -1,4 +1,4 @@
-"""What a loop's process opens for each further session, counted by an audit hook."""
+"""Files that a loop's process opens for each further session, counted by an audit hook."""
 
 import os
 import time
@@ -48,7 +48,7 @@ def withdraw_trust(root: Path) -> None:
 
 
 def pull_settings(root: Path) -> None:
-    """Pull a commit in which a colleague lets checks run a program."""
+    """Pull a colleague's commit that makes checks run a program."""
     theirs = root.parent / "theirs"
     git(root.parent, "clone", "--quiet", str(root), str(theirs))
     with (theirs / ".ralph/ralphgen.toml").open("a", encoding="utf-8") as file:

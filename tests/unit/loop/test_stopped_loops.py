@@ -1,4 +1,4 @@
-"""A loop that is killed, told to stop or left alone leaves no agent behind and no task held."""
+"""A loop that is killed, stopped or abandoned leaves no agent and no claimed task."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The work tree of an agent: made whole, set up once, of one worker, and what was left is kept."""
+"""The worktree of an agent: complete, set up once, used by one worker; leftovers are kept."""
 
 from pathlib import Path
 

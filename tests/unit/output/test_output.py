@@ -1,4 +1,4 @@
-"""What the generated folder holds after a write: on real folders."""
+"""The content of the generated folder after a write: on real folders."""
 
 import json
 from pathlib import Path

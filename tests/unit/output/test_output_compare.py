@@ -1,4 +1,4 @@
-"""How the generated folder is compared with what would be generated: on real folders."""
+"""Comparison of the generated folder with newly generated files: on real folders."""
 
 import shutil
 import subprocess

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.slow
 def started(
     program: Callable[..., object], *arguments: object, before: tuple[str, ...] = ()
 ) -> subprocess.Popen[str]:
-    """One of the programs in a process of its own."""
+    """Start one of the programs as a separate process."""
     argv = [*before, sys.executable, output_programs.__file__, program.__name__]
     return subprocess.Popen(
         [*argv, *map(str, arguments)],
@@ -147,7 +147,7 @@ def open_to_all(folder: Path) -> None:
 
 @pytest.fixture
 def shared_folder() -> Iterator[Path]:
-    """A generated folder that every user can reach and change, unlike those in `tmp_path`."""
+    """A generated folder that every user can reach and change, unlike `tmp_path`."""
     with TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         folder = lay(Path(place) / "mcp")

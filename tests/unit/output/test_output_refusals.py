@@ -1,4 +1,4 @@
-"""What writing refuses, so that nothing of a person is lost: on real folders."""
+"""Refusals to write, so that the user's files are never lost: on real folders."""
 
 import json
 import os

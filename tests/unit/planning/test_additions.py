@@ -1,4 +1,4 @@
-"""What a project adds to a server stands in the plan as the kit's own tools do."""
+"""A project's additions to a server are planned like the kit's own tools."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -77,7 +77,7 @@ def project(tmp_path: Path) -> ProjectFacts:
 
 
 def adding(*additions: Addition) -> list[KitDefinition]:
-    """All kits, of which the first adds this in every project."""
+    """Return all kits; the first one gets this addition in every project."""
 
     def one(addition: Addition) -> object:
         return lambda _project, _server: addition

@@ -1,4 +1,4 @@
-"""How a project is served over HTTP."""
+"""The plan for serving a project over HTTP."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A project's own words take the place of ralphgen's, and their bytes are told."""
+"""A project's own descriptions replace ralphgen's, and their size is reported."""
 
 from dataclasses import replace
 from pathlib import Path

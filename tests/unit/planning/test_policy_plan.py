@@ -1,4 +1,4 @@
-"""The policy only ever takes away: from the plan, over the emitted module, to the session."""
+"""The policy only ever restricts: from the plan, over the emitted module, to the session."""
 
 import json
 import tempfile
@@ -48,7 +48,7 @@ DISCIPLINES = ("back", 'fr"ont\n')
 ARGUMENTS = ("id", "who", "status", "more")
 STATUSES = ("open", "done", "dropped")
 SCHEMAS = {"status": {"type": "string", "enum": [*STATUSES]}}
-# What each profile takes from: (profile, tool) to the arguments that it leaves.
+# By (profile, tool): the remaining arguments.
 NARROWED = {("yap", "write"): ("id", "status"), ("opus_review", "run"): ("id", "more")}
 VALUES = {("yap", "write"): {"status": ("open", "done")}}
 TARGETS = {
@@ -126,7 +126,7 @@ def session_of(policy: Policy, kit: str, facts: dict[str, Any]) -> Session:
 
 @st.composite
 def recipes(draw: st.DrawFn) -> OwnRecipe:
-    """A recipe that takes from its base, as a person may write it."""
+    """Draw a recipe that restricts its base, as a user may write it."""
     base = draw(st.sampled_from(list(PROFILES)))
     had = {kit: (*names, *ABSENT[kit]) for kit, names in PROFILES[base].items()}
     kept = {
@@ -192,7 +192,7 @@ contexts = st.fixed_dictionaries(
 def opened(
     policy: Policy, kit: str, facts: dict[str, Any]
 ) -> tuple[Session, dict[str, Tool]] | None:
-    """The session and its tools, or None where the context is refused, as it may be."""
+    """Return the session and its tools, or None if the context is refused, which is legal."""
     try:
         session = session_of(policy, kit, facts)
         return session, session.tools(SUITES[kit])
@@ -366,7 +366,7 @@ def test_a_context_that_names_an_unknown_tool_is_refused(recipe: str, name: str)
         return
 
     with pytest.raises(StartError, match='which the kit "two" does not have'):
-        session_of(policy_of(), "one", facts)  # another kit's typo is no smaller one
+        session_of(policy_of(), "one", facts)  # a typo in another kit is just as bad
 
 
 BAD_RECIPES = {

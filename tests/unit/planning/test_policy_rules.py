@@ -1,4 +1,4 @@
-"""`[policy.rules]`: a policy that breaks a rule of the project is refused, with all that to say."""
+"""`[policy.rules]`: a policy that breaks a rule is refused, with every problem."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def ruled(root: Path, rules: str) -> list[tuple[str, str]]:
-    """Each problem of a config with these rules, with its hint; none where it is kept."""
+    """Return each problem of a config with these rules, with its hint; empty if none is broken."""
     text = f'kits = ["ralph"]\n\n[policy.rules]\n{rules}\n'
     (root / CONFIG).write_text(text, encoding="utf-8")
     try:

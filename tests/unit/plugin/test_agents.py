@@ -23,7 +23,7 @@ SERVE = ["serve", "ralph", "--recipe", "task_execution", "--discipline", "backen
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with two tasks, of which the one of the discipline backend is ready."""
+    """A project with two tasks; the one of the discipline backend is ready."""
     root = initialized(tmp_path / "p", "--stack", "empty")
     run_sql(root, *(one for one in ROWS.split(";\n") if one.strip() and "metadata" not in one))
     return root

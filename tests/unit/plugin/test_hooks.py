@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def made(root: Path, *arguments: str) -> dict[str, Any]:
-    """A session on the task 1, as `ralphgen session create` says of it."""
+    """Return a session on task 1, as `ralphgen session create` describes it."""
     words = arguments or ("task_execution", "--task", "1")
     done = ralphgen("session", "create", *words, "--json", cwd=root)
     assert 0 == done.returncode, done.stderr
@@ -45,7 +45,7 @@ def made(root: Path, *arguments: str) -> dict[str, Any]:
 def answered(
     root: Path, event: str, asked: object, *, place: Path | None = None, **variables: str
 ) -> dict[str, Any]:
-    """What the hook answers; `asked` is JSON or, as bytes, whatever is said to it."""
+    """Return the hook's answer; `asked` is JSON or, as bytes, any input."""
     said = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("CLAUDE")}
     own = {"CLAUDE_PROJECT_DIR": str(place or root), "PATH": f"{RALPHGEN.parent}:{kept['PATH']}"}
@@ -63,7 +63,7 @@ def answered(
 
 
 def refusal(root: Path, tool: str, given: Mapping[str, object], **more: Any) -> str:
-    """Why a tool is denied, empty where it is not."""
+    """Return why a tool is denied, empty if it is not."""
     asked = {"tool_name": tool, "tool_input": given, "cwd": str(root), **more.pop("asked", {})}
     output = answered(root, "PreToolUse", asked, **more).get("hookSpecificOutput", {})
     assert output.get("permissionDecision", "deny") == "deny"
@@ -83,7 +83,7 @@ def test_no_session_is_in_nobodys_way(root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("recipe", ["manual", "interactive", "yap", "task_execution"])
 def test_the_default_context_keeps_the_user_from_no_file(root: Path, recipe: str) -> None:
-    """It is for the user's own conversation; the server itself refuses what it does not have."""
+    """It is for the user's own conversation; the server itself refuses missing tools."""
     about = ["--task", "1"] if recipe == "task_execution" else []
     made(root, recipe, *about, "--default")
 

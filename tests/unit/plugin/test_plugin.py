@@ -1,4 +1,4 @@
-"""`connect claude --plugin`: what it writes for Claude Code, and how it is kept."""
+"""`connect claude --plugin`: the files for Claude Code, and their updates."""
 
 import ast
 import json

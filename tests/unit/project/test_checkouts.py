@@ -44,7 +44,7 @@ def main(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dev(main: Path, tmp_path: Path) -> Path:
-    """A worktree on the branch "dev", with settings of its own."""
+    """A worktree on the branch "dev", with separate settings."""
     tree = tmp_path / "dev"
     git(main, "worktree", "add", "--quiet", "-b", "dev", str(tree))
     return tree

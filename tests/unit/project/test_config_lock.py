@@ -1,4 +1,4 @@
-"""Whoever writes the config waits for all others that do: nobody loses anything that way."""
+"""Writers of the config wait for each other, so that no change is lost."""
 
 import subprocess
 import sys
@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
 
 @contextmanager
 def another(root: Path) -> Iterator["subprocess.Popen[str]"]:
-    """Another process that has read the config, and writes what it adds once its input ends."""
+    """Another process that has read the config, and writes its addition once its input ends."""
     words = [sys.executable, "-c", OTHER, str(root), CONFIG, ADDED]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, stdin=pipe, stdout=pipe, encoding="utf-8") as process:

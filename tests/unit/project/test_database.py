@@ -1,4 +1,4 @@
-"""A database is read as it is, and neither it nor its folder shows afterwards that it was."""
+"""A database is read in any state, without leaving a trace in it or its folder."""
 
 import os
 import shutil
@@ -93,7 +93,7 @@ def run_query(path: Path, query: str) -> None:
 
 
 def rows_without_trace(path: Path) -> list[str]:
-    """What is read, once it is sure that reading changed nothing beside the file or in it."""
+    """Return the rows; assert that reading changed nothing in the file or next to it."""
     before = traces(path.parent)
     found = rows(path)
 
@@ -118,7 +118,7 @@ def test_reading_leaves_no_trace(tmp_path: Path, journal: str) -> None:
 @pytest.mark.parametrize("journal", ["delete", "truncate", "persist", "wal"])
 def test_no_writer_waits_for_who_reads_briefly(tmp_path: Path, journal: str) -> None:
     path = make_database(tmp_path / "ralph.db", journal)
-    with other_process(path, "db.execute('SELECT a FROM t').fetchall()\n"):  # so that a log stays
+    with other_process(path, "db.execute('SELECT a FROM t').fetchall()\n"):  # keeps the log
         before = traces(tmp_path)
         with open_without_trace(path, briefly=True) as connection:
             assert before == traces(tmp_path)
@@ -141,7 +141,7 @@ def test_any_folder_and_file_name_works(tmp_path: Path, name: str, journal: str)
 
 
 def test_a_name_that_is_no_text_works(tmp_path: Path) -> None:
-    """A folder of bytes that are no UTF-8."""
+    """The folder's name is not UTF-8."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
 
     assert ["old"] == rows_without_trace(make_database(folder / "ralph.db", "wal"))
@@ -157,7 +157,7 @@ def test_a_relative_path_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 @pytest.mark.parametrize("script", ["", SPILL], ids=["in place", "in a copy"])
 def test_nothing_can_be_written(tmp_path: Path, script: str) -> None:
-    """A mistake of our own stays an error of SQLite, and is not taken for one of the file."""
+    """A mistake of ours remains an error of SQLite, and is not mistaken for one of the file."""
     path = make_database(tmp_path / "ralph.db")
     run_script(path, script + CRASH)
 
@@ -205,7 +205,7 @@ def test_rows_that_wait_in_a_wal_are_seen_without_its_index(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_wal_beside_the_target_of_a_link_counts(tmp_path: Path) -> None:
-    """SQLite looks beside the file itself, and so must we."""
+    """SQLite looks next to the file itself, and so must we."""
     path = make_database(tmp_path / "real" / "ralph.db")
     run_script(path, WAL_ROW + CRASH)
     (tmp_path / "link.db").symlink_to(path)
@@ -215,7 +215,7 @@ def test_a_wal_beside_the_target_of_a_link_counts(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_hot_journal_is_rolled_back_in_a_copy(tmp_path: Path) -> None:
-    """What a crash left half-written is neither shown nor mended in place."""
+    """Half-written pages of a crash are neither shown nor repaired in place."""
     path = make_database(tmp_path / "ralph.db")
     run_script(path, SPILL + CRASH)
 
@@ -301,7 +301,7 @@ def test_threads_wait_for_a_writer_at_the_same_time(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_connection_sees_one_moment(tmp_path: Path) -> None:
-    """What another process commits in between does not mix with what was read before."""
+    """Commits of another process do not mix with earlier reads."""
     path = make_database(tmp_path / "ralph.db")
 
     with other_process(path, WAL_ROW), open_without_trace(path) as connection:
@@ -381,7 +381,7 @@ def shared() -> Iterator[Path]:
 
 @contextmanager
 def as_ordinary_user() -> Iterator[None]:
-    """Permission bits do not bind root, so that root becomes somebody else."""
+    """Become another user, because permission bits do not restrict root."""
     if os.geteuid() != 0:
         yield
         return
@@ -455,7 +455,7 @@ def test_a_read_only_folder_with_a_hot_journal_is_enough(shared: Path) -> None:
 
 @pytest.mark.slow
 def test_a_copy_of_the_folder_reads_the_same(tmp_path: Path) -> None:
-    """Archives carry a database together with whatever lies beside it."""
+    """Archives contain a database together with the files next to it."""
     path = make_database(tmp_path / "one" / "ralph.db")
     run_script(path, WAL_ROW + CRASH)
     shutil.copytree(tmp_path / "one", tmp_path / "two")

@@ -1,4 +1,4 @@
-"""What disciplines take away: a typo must never widen what a session may do."""
+"""Removals of disciplines: a typo must never widen a session's permissions."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a config asks of a task before it is done, what is wrong with it, and what loosens it."""
+"""A config's requirements for closing a task, their problems, and changes that loosen them."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def project_of(root: Path, config: str, *, ledger: bool = True) -> Path:
 
 
 def problems(root: Path, config: str, *, ledger: bool = True) -> list[str]:
-    """What is wrong, as people read it, without the path of the config."""
+    """Return the problems as users read them, without the path of the config."""
     project_of(root, config, ledger=ledger)
     with pytest.raises(ProjectError) as caught:
         regenerate(root, force=False, say=lambda _: None)

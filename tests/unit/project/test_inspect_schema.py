@@ -1,4 +1,4 @@
-"""Every era of the schema is known by what it offers, or refused by what it lacks."""
+"""Every era of the schema is identified by its features, or refused for missing ones."""
 
 import json
 import sqlite3
@@ -74,7 +74,7 @@ def test_eras_a_and_b_have_the_heart(tmp_path: Path, path: Path) -> None:
     assert sorted(CORE | recipes) == [table.name for table in schema.tables]
 
 
-# What each era has, in the order in which it came: 0 for missing.
+# The features of each era, in the order of their introduction: 0 for missing.
 STEPS = (
     "features.learnings",
     "recipe_configs.name",
@@ -176,7 +176,7 @@ def test_a_single_missing_column_is_named(tmp_path: Path) -> None:
 
 
 def test_what_init_lays_down_is_a8_with_overrides(tmp_path: Path) -> None:
-    """And it is empty, so that no project begins with somebody's rows."""
+    """It is also empty, so that no project starts with foreign rows."""
     added = "ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT;"
     (tmp_path / "init").mkdir()
     sql = (ROOT / "ralphgen" / "emit" / "schema.sql").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""From any work tree of a repository the project and its database are those of the main one."""
+"""From any worktree of a repository, the project and its database are the main one's."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def main(tmp_path: Path) -> Path:
-    """A project with checks in a repository of its own; what ralphgen keeps is not committed."""
+    """A project with checks in its own repository; ralphgen's state is not committed."""
     root = tmp_path / "the main one"
     (root / ".git" / "info").mkdir(parents=True)
     (root / ".git" / "info" / "exclude").write_text(".ralph\n", encoding="utf-8")
@@ -113,7 +113,7 @@ def test_a_session_names_root_work_tree_and_database_apart(main: Path, linked: P
 
 
 def test_a_session_proves_what_lies_in_its_work_tree(main: Path, linked: Path) -> None:
-    (main / "code.txt").write_text("1", encoding="utf-8")  # of no matter there
+    (main / "code.txt").write_text("1", encoding="utf-8")  # irrelevant there
     asked = Request("task_execution", task=1)
     session = create_session(main, asked, say=print, ask=lambda _: False, work_tree=linked)
 

@@ -1,4 +1,4 @@
-"""The line of a key is where a person finds it, however the text is laid out."""
+"""The line of a key is the one that a user would find, in any layout."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A project's database in PostgreSQL: the config that names it, and what is said where it fails."""
+"""A project's database in PostgreSQL: its config, and the messages about failures."""
 
 import re
 import sys
@@ -58,7 +58,7 @@ def refusal(root: Path) -> str:
 
 
 class TestConfig:
-    """What the file may say, and that it holds no DSN."""
+    """The legal values in the file, which never contains a DSN."""
 
     def test_the_variable_and_the_schema_have_defaults(self, tmp_path: Path) -> None:
         root = in_postgresql(tmp_path)
@@ -119,7 +119,7 @@ class TestConfig:
 
 
 class TestConnection:
-    """What is said where there is none to be had, and what one sees."""
+    """Messages without a connection, and the view of a connection."""
 
     def test_a_variable_that_is_not_set_is_named_with_how_to_set_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -243,7 +243,7 @@ class TestInspection:
 def test_a_database_that_refuses_is_not_away(
     tmp_path: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A loop waits for what is away, and would wait forever for what refuses."""
+    """A loop waits for an unreachable database, and would wait forever for one that refuses."""
     known, root = conninfo_to_dict(postgresql), in_postgresql(tmp_path)
     for changed, away in (
         ({}, False),

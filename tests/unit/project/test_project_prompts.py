@@ -1,4 +1,4 @@
-"""The project's own words are read whole from files of their own, or refused by name."""
+"""The project's own instructions are read completely from separate files, or refused by name."""
 
 from pathlib import Path
 

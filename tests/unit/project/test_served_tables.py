@@ -1,4 +1,4 @@
-"""What the config says of tables is held against the database, each mistake with its line."""
+"""The config's tables are checked against the database; each mistake has its line."""
 
 from pathlib import Path
 

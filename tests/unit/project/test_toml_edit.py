@@ -1,4 +1,4 @@
-"""An edit of a TOML text changes one value: what it does not concern keeps every byte."""
+"""An edit of a TOML text changes one value: every other byte is kept."""
 
 from typing import Any
 

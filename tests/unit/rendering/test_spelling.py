@@ -1,4 +1,4 @@
-"""Literals: whatever the value, what is emitted is Python, means the same and is formatted."""
+"""Literals: for any value, the emitted text is Python, has the same meaning and is formatted."""
 
 import ast
 import re
@@ -71,7 +71,7 @@ def test_the_formatter_leaves_every_layout_alone(values: list[Value]) -> None:
 
 @pytest.mark.parametrize("make", [lambda n: ("word " * 30)[:n] + "x", lambda n: "x" * n])
 def test_the_formatter_agrees_at_every_length(make: Callable[[int], str]) -> None:
-    """A string that just fits, just does not, or fits a line of its own, at every place."""
+    """A string just fits, just does not, or fits a separate line, at every position."""
     values: list[Value] = [make(length) for length in range(25, 110)]
     values += [[make(length), 1] for length in range(25, 110)]
     values += [(make(length),) for length in range(25, 110)]

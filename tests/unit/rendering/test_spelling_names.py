@@ -22,7 +22,7 @@ ESCAPES = [constant, argument_name]
 @given(names=st.lists(NAMES, min_size=2, max_size=12, unique_by=str.lower))
 @settings(max_examples=examples(300), deadline=None)
 def test_different_texts_have_different_names(names: list[str]) -> None:
-    """Also where one text is the very name that another one gets."""
+    """This includes a text that equals the name of another one."""
     for escape in ESCAPES:
         texts = [*names, *map(escape, names)]
         caseless = {text.translate(LOWER): text for text in texts}

@@ -48,7 +48,7 @@ def test_the_linter_and_the_formatter_leave_docstrings_and_comments_alone(texts:
 
 
 def letters(text: str) -> str:
-    """A text without what a docstring may add or change: spaces, stops and capitals."""
+    """Return a text without the parts that a docstring may change: spaces, stops and capitals."""
     return re.sub(r"[\s.:;,]", "", text).casefold()
 
 

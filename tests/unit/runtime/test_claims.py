@@ -117,7 +117,7 @@ def test_the_token_only_grows_and_the_former_holder_is_refused(database: Databas
 
 
 def test_a_lease_that_ended_is_lost_also_where_nobody_took_the_task(database: Database) -> None:
-    """Who was stopped and woken cannot know what happened meanwhile."""
+    """A process that was suspended cannot know what happened meanwhile."""
     token = taken(database)
     changed(database, expires="2026-01-01T00:00:00.000Z")
 

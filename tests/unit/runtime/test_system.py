@@ -1,4 +1,4 @@
-"""What stands in for `os` at the start says what `os` says."""
+"""The replacement for `os` at the start returns the same values as `os`."""
 
 import os
 import posixpath

@@ -61,7 +61,7 @@ class Racer:
             os.read(start, 1)
             try:
                 os.write(told, work().encode())
-                os.read(self.stay, 1)  # who holds a task lives on until all have been asked
+                os.read(self.stay, 1)  # the holder of a task lives until all have tried
             finally:
                 os._exit(0)
         os.close(told)
@@ -69,7 +69,7 @@ class Racer:
         self._end = end
 
     def answer(self) -> str:
-        """What it says, empty where it was killed before it said anything."""
+        """Return its answer, empty if it was killed before."""
         ready, _, _ = select.select([self._answer], [], [], PATIENCE)
         assert ready
         return os.read(self._answer, 1000).decode()
@@ -118,7 +118,7 @@ def project(root: Path) -> Project:
 
 
 def race_for(project: Project, number: int) -> str:
-    """Try to take task 2; say by which token it was, or that another holds it."""
+    """Try to claim task 2; return the token, or "held" if another session has it."""
     try:
         claim = claim_task(project, f"s{number}-{os.getpid()}", 2)
     except ClaimedError:
@@ -232,7 +232,7 @@ def test_each_of_eight_tasks_has_one_winner_in_each_round(
 ) -> None:
     with held_on(engine, tmp_path / "p", "[loop]\nattempts = 1000\n") as root:
         if engine == "sqlite":
-            query(root, "PRAGMA journal_mode = wal")  # as init makes it
+            query(root, "PRAGMA journal_mode = wal")  # like init
         query(root, "DELETE FROM tasks")
         for task in range(1, TASKS + 1):
             query(root, READY_TASK, task)
@@ -330,7 +330,7 @@ def test_a_crowd_does_each_task_once(root: Path, workers: int, tasks: int, *, ki
             racer.kill()
         for racer in racers:
             racer.answer()
-    work_on_all(project)  # what killed workers have left is free at once
+    work_on_all(project)  # tasks of killed workers are free immediately
 
     assert [(task,) for task in range(1, tasks + 1)] == query(
         root, "SELECT task FROM worked ORDER BY task"
@@ -341,7 +341,7 @@ def test_a_crowd_does_each_task_once(root: Path, workers: int, tasks: int, *, ki
 def test_a_clock_that_goes_ahead_takes_a_task_early_and_the_former_holder_is_fenced(
     root: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another host may think that a lease has ended: two never write, whatever the clocks say."""
+    """Another host may think that a lease has ended: two sessions never write, with any clocks."""
     first = claim_task(project, "here", 2)
     query(root, "UPDATE ralphgen_claims SET host = 'elsewhere'")
     ahead = time.time() + 3600

@@ -1,4 +1,4 @@
-"""The secrets of a persona's MCP servers stand in the session's own config, and nowhere else."""
+"""The secrets of a persona's MCP servers are in the session's own config, and nowhere else."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def own(project: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def remote(own: Path) -> Path:
-    """A project whose discipline brings along servers that run elsewhere."""
+    """A project with a discipline that has remote servers."""
     stored(own, "backend", [REMOTE, EVENTS])
     (own / ".ralph/ralphgen.toml").write_text(REMOTE_CONFIG, encoding="utf-8")
     return made_here(own)

@@ -106,7 +106,7 @@ def test_a_change_of_the_column_needs_trust_and_no_regen(own: Path) -> None:
 
 @pytest.fixture
 def remote(own: Path) -> Path:
-    """A project whose discipline brings along servers that run elsewhere."""
+    """A project with a discipline that has remote servers."""
     stored(own, "backend", [REMOTE, EVENTS])
     (own / ".ralph/ralphgen.toml").write_text(REMOTE_CONFIG, encoding="utf-8")
     return made_here(own)

@@ -1,4 +1,4 @@
-"""What disciplines take away from their sessions: from the column, from the settings, at once."""
+"""Disciplines' removals from their sessions: from the column, from the settings, immediately."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ YAP = [
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """No discipline takes anything away yet."""
+    """A project without removals."""
     return create_project(tmp_path_factory.mktemp("overrides"), COLUMN)
 
 
@@ -169,7 +169,7 @@ def test_a_discussion_of_a_discipline_is_no_session_of_it(own: Path) -> None:
 
 
 def test_what_was_written_into_the_server_stays_away_until_regen(own: Path) -> None:
-    """Only regen gives something back."""
+    """Only regen restores tools."""
     stored(own, "backend", "list_tasks")
     assert 0 == ralphgen("regen", own, "--no-install").returncode
     stored(own, "backend", text="")

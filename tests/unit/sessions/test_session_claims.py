@@ -1,4 +1,4 @@
-"""Sessions that hold their tasks: who is refused, what is given back, and which task is next."""
+"""Sessions with claims: refusals, released tasks, and the next task."""
 
 import json
 from collections.abc import Iterator
@@ -111,7 +111,7 @@ def test_brief_of_the_next_task_claims_nothing(root: Path) -> None:
 
 
 def test_a_session_of_the_command_waits_for_its_client(root: Path) -> None:
-    """The command's own process ends at once; the claim is for whoever is started by hand."""
+    """The command's own process ends immediately; the claim is for the client that starts later."""
     assert 0 == session(root, "--next").returncode
 
     assert [(None,)] == query(root, "SELECT pid FROM ralphgen_claims")
@@ -258,7 +258,7 @@ def test_a_task_that_was_left_once_too_often_is_blocked_and_the_next_is_taken(ro
 
 
 def test_what_a_person_has_in_progress_is_never_taken(root: Path) -> None:
-    """Also where a session held it before, which did not begin it."""
+    """This includes tasks that a session claimed before without starting them."""
     run_sql(root, "UPDATE tasks SET status = 'in_progress'")
     with pytest.raises(NothingReadyError):
         taken(root)

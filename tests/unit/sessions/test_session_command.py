@@ -47,7 +47,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def own(project: Path, tmp_path: Path) -> Path:
-    """A project of one's own, copied."""
+    """A copy of the project."""
     root = tmp_path / "own"
     made_here(shutil.copytree(project, root))
     return root
@@ -58,7 +58,7 @@ def session(root: Path, *arguments: str) -> Result:
 
 
 def no_session(root: Path, *arguments: str, code: int) -> str:
-    """What is said where no session can be made, and nothing of one may be left."""
+    """Return the refusal to create a session; assert that it leaves nothing behind."""
     folder = root / SESSIONS
     before = sorted(folder.iterdir()) if folder.is_dir() else []
     said = refused("session", "create", *arguments, "--project", root, code=code)

@@ -52,7 +52,7 @@ def test_a_client_is_told_how_long_all_checks_may_take(tmp_path: Path) -> None:
 
 
 def test_only_the_user_can_read_a_session(project: Path, shelf: Path) -> None:
-    """Whatever the umask leaves."""
+    """The umask makes no difference."""
     code = "import os, sys; os.umask(0); os.execv(sys.argv[1], sys.argv[1:])"
     command = [sys.executable, "-c", code, str(RALPHGEN), "session", "create", "yap", "-q"]
     subprocess.run([*command, "--project", str(project)], check=True, capture_output=True)

@@ -37,7 +37,7 @@ def test_starting_a_server_makes_its_session_young_again(project: Path, shelf: P
 
     assert [session.folder] == list(shelf.iterdir())
     aged(session.folder, 2 * DAY)
-    described(session.served[0].command)  # looking is no start
+    described(session.served[0].command)  # a description does not count as a start
     assert [session.session_id] == prune_sessions(project, 30)
 
 

@@ -1,4 +1,4 @@
-"""Which sessions are listed, in which order, however odd they are."""
+"""The list of sessions and its order, also for damaged ones."""
 
 import json
 from collections.abc import Iterator
@@ -90,7 +90,7 @@ def test_a_list_of_odd_sessions_can_be_shown(project: Path, shelf: Path) -> None
 
 
 def test_a_project_that_hides_its_title_has_sessions(tmp_path: Path) -> None:
-    """The server does not see the title, and holds what a session was made for against it."""
+    """The server does not see the title, but compares the session's project with it."""
     root = create_project(tmp_path / "p", config='[schema]\nhide = ["metadata.project_title"]\n')
 
     made = opened(root, "manual")

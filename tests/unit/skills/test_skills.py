@@ -20,7 +20,7 @@ from ralphgen.kits.registry import KITS as EVERY
 from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan
 from ralphgen.planning.preview import listed_tools
 
-KITS = [kit for kit in EVERY if not kit.any_schema]  # all that one project can have
+KITS = [kit for kit in EVERY if not kit.any_schema]  # the kits of one project
 KIT_KEYS = [kit.key for kit in KITS]
 ERAS = ("a0", "a8", "b6")
 NAMES = {
@@ -89,7 +89,7 @@ def required(plan: ServerPlan, kit: KitPlan, tool: str) -> set[str]:
 
 
 def front_matter(text: str) -> tuple[dict[str, Any], str]:
-    """The front matter of a skill and what follows it; nothing else may stand before it."""
+    """Return the front matter of a skill and the rest; nothing may precede it."""
     found = re.fullmatch(r"---\n(.*?\n)---\n(.*)", text, re.DOTALL)
     assert found
     values = yaml.safe_load(found[1])
@@ -98,7 +98,7 @@ def front_matter(text: str) -> tuple[dict[str, Any], str]:
 
 
 class TestFormat:
-    """What a client asks of a skill: it does not load one that is wrong."""
+    """Clients' requirements for skills: an invalid skill is not loaded."""
 
     def test_each_kit_has_a_skill_of_its_settled_name(self, plans: dict[str, ServerPlan]) -> None:
         for plan in plans.values():
@@ -154,7 +154,7 @@ class TestFormat:
 
 
 class TestTruth:
-    """What a skill says of tools is what the server lists."""
+    """A skill's statements about tools match the server's list."""
 
     def test_every_tool_stands_once_in_the_table_and_has_a_section(
         self, rendered: Rendered
@@ -179,7 +179,7 @@ class TestTruth:
             assert expected == list(told_arguments(skill, name)), name
 
     def test_nothing_is_named_that_there_is_not(self, rendered: Rendered) -> None:
-        """Tools, arguments and values of another schema, or of nobody's but the author's memory."""
+        """Tools, arguments and values must exist in this schema."""
         plan, kit, skill = rendered
         known = vocabulary(plan, kit)
         for path in (TEXT, GUIDE):
@@ -244,7 +244,7 @@ class TestTruth:
 
 
 class TestSessions:
-    """The skill is the project's own: its recipes, and what its disciplines take away."""
+    """The skill is specific to the project: its recipes, and the removals of its disciplines."""
 
     def test_each_recipe_has_a_row_with_its_tools(self, rendered: Rendered) -> None:
         plan, kit, skill = rendered
@@ -423,7 +423,7 @@ def enum(rule: dict[str, Any]) -> list[str]:
 
 
 def vocabulary(plan: ServerPlan, kit: KitPlan) -> set[str]:
-    """Every word that may stand as code: names, values, bounds, recipes, files and commands."""
+    """Return every word that may be code: names, values, bounds, recipes, files and commands."""
     rules = [rule for one in schemas(plan, kit).values() for rule in one["properties"].values()]
     items = [rule.get("items", rule) for rule in rules]
     bounds = ("minimum", "maximum", "pattern")
@@ -443,6 +443,6 @@ def vocabulary(plan: ServerPlan, kit: KitPlan) -> set[str]:
 
 
 def needed(kit: KitPlan, other: KitPlan) -> bool:
-    """Whether arguments of a kit depend on what another one offers."""
+    """Return whether arguments of a kit depend on tools of another one."""
     entries = {argument.needs for tool in kit.tools for argument in tool.arguments}
     return any(entry.startswith(f"{other.key}:") for entry in entries)

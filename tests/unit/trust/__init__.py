@@ -1,1 +1,1 @@
-"""Tests of what is trusted."""
+"""Tests of trust."""

@@ -1,4 +1,4 @@
-"""A clone of another's project, one that was made here, and a user who has trusted nothing."""
+"""A foreign clone, a local project, and a user who has trusted nothing."""
 
 import shutil
 from pathlib import Path
@@ -27,7 +27,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def clone(model: Path, tmp_path: Path) -> Path:
-    """Another's project, of which there is no record here."""
+    """A foreign project without a record here."""
     return shutil.copytree(model, tmp_path / "clone")
 
 

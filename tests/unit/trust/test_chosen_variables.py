@@ -21,7 +21,7 @@ OPENING = [one for one in COMMANDS if one not in FROM_FACTS]
 
 @pytest.fixture(autouse=True)
 def variables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Variables of the user, of which the first is for other programs."""
+    """The user's variables; the first one is for other programs."""
     monkeypatch.setenv("PROD_DSN", NOWHERE)
     monkeypatch.setenv("RALPH_DSN", NOWHERE)
 
@@ -118,7 +118,7 @@ class TestOnPostgresql:
 
     @pytest.fixture
     def theirs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-        """Another's project, made with another variable that the user has too."""
+        """A foreign project, created with another variable that the user has too."""
         with database() as dsn:
             monkeypatch.setenv("RALPH_DSN", dsn)
             root = tmp_path / "made"

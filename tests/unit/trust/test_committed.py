@@ -1,4 +1,4 @@
-"""What a pull may have brought is asked for where the project was made too."""
+"""Items that a pull may have brought require consent, even in the project's original folder."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 def test_what_a_pull_may_have_brought_is_asked_for_where_the_project_was_made_too(
     own: Path,
 ) -> None:
-    """Also beside a line of one's own, and while git has no say."""
+    """This includes items next to the user's own line, and repositories that git cannot read."""
     configure(own, MODE)
     commit(own)
 

@@ -1,4 +1,4 @@
-"""A server that was edited, or that ralphgen did not write, starts only where that is meant."""
+"""A server that was edited, or that ralphgen did not write, starts only on purpose."""
 
 import json
 import os
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("how", ["unwritten", "foreign", "another version"])
 def test_a_server_that_ralphgen_does_not_write_needs_a_record(clone: Path, how: str) -> None:
-    """Its digests are those of its manifest, so that the files alone tell nothing."""
+    """Its digests match its manifest, so that the files alone prove nothing."""
     folder = clone / ".ralph/mcp"
     if how == "another version":
         path = folder / "manifest.json"
@@ -42,7 +42,7 @@ def test_a_server_that_ralphgen_does_not_write_needs_a_record(clone: Path, how: 
 
 
 def test_a_database_that_a_pull_has_left_behind_is_named(own: Path, tmp_path: Path) -> None:
-    """What a colleague's migration has made is no server that could be written here."""
+    """A server for a colleague's migrated database could not be generated here."""
     theirs = shutil.copytree(own, tmp_path / "theirs")
     add(theirs, "ALTER TABLE tasks ADD COLUMN risk TEXT")
     assert 0 == ralphgen("regen", theirs, "--no-install").returncode
@@ -98,7 +98,7 @@ def test_edited_files_stop_what_would_start_them_unless_somebody_means_it(clone:
 
 @pytest.mark.parametrize("file", ["server.py", "runtime/loader.py"])
 def test_serve_runs_nothing_that_was_edited(clone: Path, file: str) -> None:
-    """Not even what runs before the server compares its own files."""
+    """This includes files that run before the server compares its own files."""
     mark = clone / "PWNED"
     edited = clone / ".ralph/mcp" / file
     added = f"open({str(mark)!r}, 'w').close()"
@@ -159,7 +159,7 @@ def test_a_context_that_widens_what_clients_may_do_needs_a_record(clone: Path) -
 
 @pytest.mark.parametrize("how", ["illegal", "missing"])
 def test_a_record_covers_every_file_that_starts(clone: Path, how: str) -> None:
-    """A manifest that leaves files out would stay as it is while they change."""
+    """A manifest that leaves files out would not change when they do."""
     path = clone / ".ralph/mcp/manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
     if how == "illegal":

@@ -1,4 +1,4 @@
-"""A database outside the project is opened only once the user has accepted where it is."""
+"""A database outside the project is opened only after the user has accepted its location."""
 
 import shutil
 import signal

@@ -1,4 +1,4 @@
-"""What a clone makes a person run is asked for, of a person, until it is on record."""
+"""Programs that a clone makes the user run require the user's recorded consent."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_a_session_after_regen_does_not_ask_for_the_users_edit(own: Path) -> Non
     add(own, "INSERT INTO features (name, display_name, acronym) VALUES ('f', 'F', 'FF')")
     add(own, "INSERT INTO tasks (feature, discipline, title) VALUES ('f', 'testing', 'T')")
     configure(own, SERVER + MODE)
-    assert 2 == task_session(own).returncode  # nobody has accepted it yet
+    assert 2 == task_session(own).returncode  # without consent so far
     assert 0 == ralphgen("regen", own, "--no-install").returncode
 
     assert 0 == task_session(own).returncode
@@ -120,7 +120,7 @@ def test_at_a_terminal_a_person_is_asked(clone: Path, answer: str, code: int) ->
 
 
 def test_no_agent_trusts_for_a_person(clone: Path) -> None:
-    """Nor where it takes the mark out of its own environment: that of its shell has it."""
+    """Removing the mark from its own environment does not help: its shell still has it."""
     configure(clone, MODE)
     command = [str(RALPHGEN), "trust", "--yes", "-C", str(clone)]
     unmarked = (
@@ -136,7 +136,7 @@ def test_no_agent_trusts_for_a_person(clone: Path) -> None:
 
 
 def test_hooks_in_a_clone_are_asked_for(clone: Path) -> None:
-    """Claude Code runs them without a word where it prints."""
+    """Claude Code runs them silently when it prints."""
     folder = clone / ".claude"
     folder.mkdir()
     harmless = {"model": "m", "permissions": {"deny": ["Bash"]}}

@@ -1,4 +1,4 @@
-"""The record of what is trusted: of one project, private, and only where it can be kept."""
+"""The record of trust: for one project, private, and only if it can be stored."""
 
 import shutil
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_record_that_others_may_write_says_nothing(clone: Path, configuration:
 
 
 def test_no_archive_borrows_the_record_of_another_project(own: Path, clone: Path) -> None:
-    """A `.git` file says of which repository it is a work tree: that one has to agree."""
+    """A `.git` file names the repository of its worktree: that repository has to agree."""
     git(own, "init", "-q")
     borrowed = clone / "b/worktrees/c"
     borrowed.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What a clone says to agents is refused until it is on record, as what it makes one run."""
+"""A clone's instructions to agents are refused until they are trusted, like its programs."""
 
 import shutil
 from pathlib import Path
@@ -19,7 +19,7 @@ TRIAGE = 'base = "yap"\nprompt = "Sort it."\n'
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """Another's project with words, of which there is no record here."""
+    """A foreign project with instructions, without a record here."""
     root = create_project(tmp_path / "model")
     write(root, PROMPT, "Be kind.")
     write(root, RECIPE, TRIAGE)
@@ -57,7 +57,7 @@ def test_a_clones_words_need_a_record(clone: Path) -> None:
 
     assert 2 == code
     assert f"  agents follow {PROMPT}" in said
-    assert "triage" not in said  # a session of yap is not told what it says
+    assert "triage" not in said  # a session of yap does not see its content
     assert 2 == ralphgen("session", "brief", "yap", "--project", clone).returncode
     code, said = session(clone, "triage")
     assert (2, True) == (code, f'agents follow "prompt" of {RECIPE}' in said)
@@ -99,7 +99,7 @@ def test_ones_own_words_need_no_question_and_pulled_ones_do(
     assert 0 == session(own, recipe)[0]
 
     write(own, file, other)
-    commit(own, file)  # as a pull brings it
+    commit(own, file)  # like a pull
     regenerate(own, force=False, say=quiet)
     assert 2 == session(own, recipe)[0]
 

@@ -187,7 +187,7 @@ def test_what_queries_may_not_do_is_refused_with_file_and_line(
 
 
 def test_nothing_is_run_and_nothing_is_left(dsn: str, tmp_path: Path) -> None:
-    """Not even what would never end."""
+    """This includes endless queries."""
     endless = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
     found = prepared(
         tmp_path,

@@ -1,4 +1,4 @@
-"""Queries are prepared against the real tables and not run; what they may not do is refused."""
+"""Queries are prepared on the real tables and not run; forbidden effects are refused."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -297,7 +297,7 @@ def test_visible_columns_can_be_joined_and_listed(
 
 
 def test_nothing_is_run(tmp_path: Path, tables: sqlite3.Connection) -> None:
-    """Not even what would never end."""
+    """This includes endless queries."""
     endless = "WITH RECURSIVE c (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
     found = prepared(
         tmp_path,
@@ -314,7 +314,7 @@ def test_nothing_is_run(tmp_path: Path, tables: sqlite3.Connection) -> None:
 def test_they_are_prepared_alike_on_what_was_recorded(
     tmp_path: Path, tables: sqlite3.Connection
 ) -> None:
-    """So `check` says the same where there is no database."""
+    """Therefore `check` has the same result without a database."""
     queries = (
         ":many SELECT t.id, j.value FROM titles AS t, json_each('[1]') AS j WHERE t.id = 3",
         ":exec INSERT INTO log (number, text) VALUES (:a, :b) ON CONFLICT DO NOTHING RETURNING *",

@@ -1,4 +1,4 @@
-"""Files of named queries are read as sqlc's users know them; what is wrong has its line."""
+"""Files of named queries have the syntax of sqlc; errors have their line."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What ties the rows that a query writes to its parameters, and what only seems to."""
+"""Columns of written rows that equal parameters, and columns that only seem to."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Two schemas differ, and have another fingerprint, where a column does and nowhere else."""
+"""Two schemas differ, and have different fingerprints, exactly if a column differs."""
 
 import hashlib
 import itertools
@@ -143,7 +143,7 @@ HIDDEN = st.lists(st.sampled_from([f"{t}.{c}" for t, c in itertools.product(TABL
 def test_schemas_differ_exactly_where_fingerprints_do(
     before: Tables, after: Tables, hide: list[str]
 ) -> None:
-    """A start that is refused can always say why, and JSON changes nothing."""
+    """A refused start can always report the reason, and JSON changes nothing."""
     equal = fingerprint(before, hide) == fingerprint(after, hide)
     stored = json.loads(json.dumps(before))
 

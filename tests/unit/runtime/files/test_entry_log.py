@@ -333,7 +333,7 @@ def test_bytes_that_are_not_utf8_are_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_tail_of_a_huge_file_is_read_alone(tmp_path: Path) -> None:
-    """Counting takes one pass, in pieces; the file never stands in memory."""
+    """Counting takes one pass, in pieces; the file is never in memory as a whole."""
     path = tmp_path / "progress.txt"
     with path.open("wb") as file:
         file.truncate(200_000_000)

@@ -32,7 +32,7 @@ COMMANDS = {
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    """A repository with an edited file, and a user whose filter writes where it started."""
+    """A repository with an edited file, and a user whose filter records where it started."""
     root, home = tmp_path / "p", tmp_path / "home"
     filters = f'[filter "own"]\n clean = "pwd >> \'{home}/started\'; cat"\n'
     written(root, [(".gitattributes", "*.txt filter=own\n"), ("a.txt", "a\n")])

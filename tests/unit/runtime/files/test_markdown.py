@@ -1,4 +1,4 @@
-"""Headings, sections and tables are those that a reader of the text sees."""
+"""Headings, sections and tables match a reader's view of the text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fenced(text: str, item: re.Pattern[str] | None = None) -> list[str]:
 
 
 class TestCode:
-    """What stands in a fence is code."""
+    """Text in a fence is code."""
 
     @pytest.mark.parametrize(
         ("text", "code"),
@@ -91,7 +91,7 @@ class TestCode:
 
 
 class TestSections:
-    """A heading begins with hashes and a space, at the beginning of a line that is no code."""
+    """A heading begins with hashes and a space, at the beginning of a line outside code."""
 
     def test_headings_have_level_place_and_title(self) -> None:
         found = [(heading.level, heading.line, heading.title) for heading in headings(SPEC)]

@@ -20,7 +20,7 @@ from ralphgen.runtime.files import (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder by its real path, with a file beside it."""
+    """A folder by its real path, with a file next to it."""
     (tmp_path / "secret").write_text("what nobody may see", encoding="utf-8")
     folder = tmp_path / "folder"
     folder.mkdir()
@@ -28,12 +28,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def opened() -> int:
-    """How many descriptors the process has."""
+    """Return the number of descriptors of the process."""
     return len([*Path("/proc/self/fd").iterdir()])
 
 
 class TestReading:
-    """What is read is the beginning of a regular file, whatever stands at its path."""
+    """Only the beginning of a regular file is read, for anything at its path."""
 
     @pytest.mark.parametrize("most", [0, 1, 4, 5, 6, 100])
     def test_it_is_the_first_bytes_and_the_size(self, folder: Path, most: int) -> None:
@@ -47,7 +47,7 @@ class TestReading:
         assert (b"", 0) == read_file(str(folder / "a"), 10)
 
     def test_a_file_that_says_it_is_empty_is_read_to_the_end(self) -> None:
-        """Those of /proc do, and so does one that grows while it is read."""
+        """Files in /proc have size 0, and others may grow while they are read."""
         data, size = read_file("/proc/self/mountinfo", 1 << 20)
 
         assert data
@@ -102,7 +102,7 @@ class TestReading:
 
 
 class TestPlaces:
-    """What lies in a folder is decided by where it really is."""
+    """Whether a file is inside a folder depends on its real location."""
 
     @pytest.mark.parametrize("name", ["a", "a/b", "a/../b", ".", "", "link-in", "link-in/x", "..a"])
     def test_a_path_within(self, folder: Path, name: str) -> None:

@@ -1,4 +1,4 @@
-"""The content of a work tree: what counts, what does not, and that git's own tricks do not."""
+"""The content of a worktree: which files count, and that settings of git have no effect."""
 
 import json
 import os
@@ -390,7 +390,7 @@ def test_without_a_repository_all_files_count(tmp_path: Path) -> None:
 
 
 def test_where_git_cannot_read_its_index_all_files_count(tree: Path) -> None:
-    """What is tracked was left out then, where a new rule ignores it."""
+    """Otherwise tracked files that a new rule ignores would be left out."""
     written(tree, [(".git/index", "junk"), (".gitignore", "src/a.py\n")])
 
     assert "src/a.py" in tree_files(str(tree))
@@ -457,7 +457,7 @@ def test_globs_ignore_case_if_the_file_system_does(tmp_path: Path) -> None:
     (tmp_path / ".ralph").mkdir()
     assert not pattern_of("Tests/**", str(tmp_path)).match("tests/RUN.sh")
 
-    (tmp_path / ".RALPH").symlink_to(".ralph")  # as such a file system finds it
+    (tmp_path / ".RALPH").symlink_to(".ralph")  # as on such a file system
     assert pattern_of("Tests/**", str(tmp_path)).match("tests/RUN.sh")
 
 

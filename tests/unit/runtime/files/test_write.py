@@ -1,4 +1,4 @@
-"""A file is the old or the new one, whole, whoever looks and whatever happens."""
+"""A file is always the complete old or new one, for every reader and after every failure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NOBODY = 65534
 
-# In a process of its own, whose files may have ten bytes, and which is not root's.
+# Runs in a separate process, whose files may have ten bytes, and which is not root's.
 LIMITED = """
 import os, resource, sys
 from ralphgen.runtime.files import create_folder, replace_file, write_new

@@ -18,7 +18,7 @@ from ralphgen.runtime.files.yaml import (
     read_texts,
 )
 
-SECONDS = 5  # for what would take minutes
+SECONDS = 5  # for input that could take minutes
 VALUES = st.recursive(
     st.sampled_from(["", "a", "on", "3", "2020-01-01", "~", "x: y", "é"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("ab<", max_size=2), inner),
@@ -34,7 +34,7 @@ def refusal(text: str, most: int = LARGEST_YAML) -> YamlError:
 
 
 class TestTexts:
-    """Every scalar is the text that stands there."""
+    """Every scalar is its literal text."""
 
     @pytest.mark.parametrize(
         ("text", "value"),
@@ -81,7 +81,7 @@ class TestTexts:
 
 
 class TestRefusals:
-    """What would keep the parser busy, or end it, is refused with a line where there is one."""
+    """Input that would block or crash the parser is refused, with a line if there is one."""
 
     @pytest.mark.parametrize(
         ("text", "why", "line"),

@@ -1,4 +1,4 @@
-"""What the app of a worker answers where no session can be opened, and where no body comes."""
+"""The answers of a worker's app if no session can be opened, and if no body arrives."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ Headers = dict[bytes, bytes]
 
 
 class Closed:
-    """Kits of which no session opens."""
+    """Kits without any session that opens."""
 
     def __init__(self, error: Exception) -> None:
         """Takes why."""
@@ -113,7 +113,7 @@ def test_a_token_for_what_is_not_there_stays_useless(
 def test_a_time_out_from_within_is_a_fault_of_the_server(
     ask: Callable[..., tuple[int, Headers]],
 ) -> None:
-    """504 says that it took longer than the time that a request has."""
+    """504 means that it exceeded the time limit of a request."""
     assert 500 == ask(path="/readyz")[0]
 
 

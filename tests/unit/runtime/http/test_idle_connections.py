@@ -1,4 +1,4 @@
-"""A worker with too many connections closes the one that has waited longest for its client."""
+"""A worker with too many connections closes the one that has been idle for longest."""
 
 import asyncio
 import socket
@@ -29,7 +29,7 @@ class Connection(PatientProtocol):
     received = 0
 
     def has_more_than(self, before: int) -> bool:
-        """Whether bytes have come since then."""
+        """Return whether bytes have arrived since then."""
         return self.received > before
 
     def data_received(self, data: bytes) -> None:
@@ -70,7 +70,7 @@ class Worker:
         return self.made[-1]
 
     async def connect(self, said: bytes = b"") -> socket.socket:
-        """Return a connection that the worker has and on which this much was sent."""
+        """Return a connection that the worker has accepted, after sending these bytes on it."""
         number = len(self.made)
         client = socket.create_connection(self.address)
         self.clients.append(client)

@@ -1,4 +1,4 @@
-"""A claim of a token is renewed by calls, by no process, and only as long as it is its own."""
+"""Calls renew a token's claim, without a process, and only while it is its own."""
 
 from pathlib import Path
 from threading import Event

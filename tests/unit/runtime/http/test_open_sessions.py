@@ -1,4 +1,4 @@
-"""The sessions that a worker holds open: which of them is found, and which is opened anew."""
+"""The open sessions of a worker: which are reused, and which are opened again."""
 
 import asyncio
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ class Project:
     """Kits whose sessions open at once."""
 
     def handlers(self, _kit: str, _claims: object) -> Any:
-        """Return what has a workspace that can be closed."""
+        """Return an object with a workspace that can be closed."""
         return SimpleNamespace(workspace=SimpleNamespace(close=lambda: None, is_lost=False))
 
 
@@ -28,7 +28,7 @@ async def opened_and_gone(sessions: OpenSessions) -> tuple[OpenSession, OpenSess
     first = sessions.held("ralph", "token")
     assert first is not None
     closing = sessions.drop("ralph", "token")
-    closing.send(None)  # as far as it goes at once
+    closing.send(None)  # up to its first wait
     closing.close()
     again = await sessions.opened("ralph", "token", {})
     await opening
@@ -36,7 +36,7 @@ async def opened_and_gone(sessions: OpenSessions) -> tuple[OpenSession, OpenSess
 
 
 def test_a_session_that_is_gone_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever got the closed one asked again at once, and for ever."""
+    """Clients with the closed one would have retried immediately, and forever."""
     monkeypatch.setattr(sessions_module, "RequestReader", lambda *_, **__: None)
     sessions = OpenSessions(cast("Kits", Project()), 2)
     first, again = asyncio.run(opened_and_gone(sessions))

@@ -41,7 +41,7 @@ def test_lines_of_a_moment_are_one_write(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_no_write_is_longer_than_what_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several workers write to one pipe, in which longer writes are mixed."""
+    """Several workers write to one pipe, which mixes longer writes."""
     written = Written()
     monkeypatch.setattr(sys, "stderr", written)
     monkeypatch.setattr(request_log, "WHOLE", 10)

@@ -44,7 +44,7 @@ def test_what_another_could_not_write_whole_ends_no_other_session(database: Path
 
 
 def test_what_is_written_in_part_is_told(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As where the disk is full."""
+    """This happens on a full disk."""
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:2]))
 

@@ -117,7 +117,7 @@ def test_no_claim_may_be_missing(name: str) -> None:
 
 
 class TestSignatures:
-    """Whatever is said of itself, only what the key has signed counts."""
+    """Only claims that the key has signed count."""
 
     @pytest.mark.parametrize("name", ["none", "None", "NONE", "nOnE"])
     def test_none_is_no_algorithm(self, name: str) -> None:

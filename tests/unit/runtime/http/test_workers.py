@@ -1,4 +1,4 @@
-"""Connections that say nothing, and workers that cannot begin."""
+"""Silent connections, and workers that cannot start."""
 
 import asyncio
 import subprocess
@@ -58,7 +58,7 @@ async def connected(
 
 
 async def to_its_end(reader: asyncio.StreamReader) -> bytes:
-    """What comes until the other end closes."""
+    """Return the bytes until the other end closes."""
     return await asyncio.wait_for(reader.read(), 10)
 
 
@@ -134,9 +134,9 @@ def test_headers_without_an_end_are_refused_before_they_fill_the_memory(
     async def read() -> bytes:
         async with connected([]) as (reader, writer):
             writer.write(begin)
-            await asyncio.sleep(0.1)  # what comes with a part of a body is not counted
+            await asyncio.sleep(0.1)  # bytes that arrive with a part of a body are not counted
             writer.write(60 * again)
-            with pytest.raises(TimeoutError):  # so many are taken
+            with pytest.raises(TimeoutError):  # this many are accepted
                 await asyncio.wait_for(reader.readuntil(b"400 "), 0.2)
             writer.write(6 * again)
             return await to_its_end(reader)
@@ -176,7 +176,7 @@ def test_a_request_that_two_readers_may_read_otherwise_is_refused(said: bytes) -
 
 
 def test_what_follows_a_body_is_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy that takes headers away, or checks them, may pass on what comes behind a body."""
+    """A proxy that removes or checks headers may pass on bytes after a body."""
     seen: list[dict[bytes, bytes]] = []
     answered = app
 

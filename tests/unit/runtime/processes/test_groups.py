@@ -1,4 +1,4 @@
-"""A task ends with all that it has started: in time where it is asked, or by force."""
+"""A task ends with all its processes: in time after a request, or by force."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from ralphgen.runtime.processes import Job, Jobs, NotRunningError, Pipes, guard
 pytestmark = pytest.mark.slow
 
 TABLE = pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes")
-# Says what it is asked to do, and does not do it.
+# Reports the request, and ignores it.
 ASKED = "trap 'echo asked' TERM; echo there >&3; while :; do sleep 0.01; done"
 
 
@@ -36,7 +36,7 @@ def jobs(new_jobs: Making) -> Jobs:
 
 
 class TestOffspring:
-    """What a process has started in its turn."""
+    """The descendants of a process."""
 
     def test_one_that_holds_the_pipe_delays_nothing(self, jobs: Jobs, lifeline: Lifeline) -> None:
         before = time.monotonic()
@@ -76,7 +76,7 @@ class TestOffspring:
         assert until(lambda: text_of(job) == "now\nlater\n")
 
     def test_a_pipe_is_let_go_with_the_job(self, new_jobs: Making, lifeline: Lifeline) -> None:
-        """A daemon that nobody hears any more must not cost a thread and a file for ever."""
+        """An abandoned daemon must not occupy a thread and a file forever."""
         threads = threading.active_count()
         jobs = new_jobs(kept=0)
         job = script(jobs, "exec 3>$LINE; sleep 600 & echo >&3", lifeline)
@@ -114,7 +114,7 @@ class TestOffspring:
     def test_a_stop_ends_what_left_the_group(
         self, jobs: Jobs, lifeline: Lifeline, deaf: bool
     ) -> None:
-        """`timeout`, say, makes a group of its own in the same session."""
+        """For example, `timeout` creates a new group in the same session."""
         child = (
             "import os, signal, time; os.setpgid(0, 0)\n"
             f"signal.signal(signal.SIGTERM, {'signal.SIG_IGN' if deaf else 'signal.SIG_DFL'})\n"
@@ -141,7 +141,7 @@ class TestOffspring:
     def test_a_stop_ends_a_daemon_with_a_session_of_its_own(
         self, jobs: Jobs, lifeline: Lifeline, end: str
     ) -> None:
-        """One that has taken all steps to be nobody's, deaf or not."""
+        """The daemon has detached completely, and may ignore signals."""
         daemon = (
             "import os, signal, time\nif os.fork(): time.sleep(60)\n"
             f"os.setsid(); signal.signal(signal.SIGTERM, signal.{end})\n"
@@ -174,7 +174,7 @@ class TestOffspring:
     def test_a_stop_ends_nothing_of_other_tasks(
         self, new_jobs: Making, lifeline: Lifeline, tmp_path: Path
     ) -> None:
-        """Neither of those that were started with it, whose number begins alike, nor of others."""
+        """These were started with it or by others, and may have similar ids."""
         other = Lifeline(tmp_path / "other")
         jobs, others = new_jobs(), new_jobs()
         daemon = "setsid sh -c 'exec 3>$LINE; echo >&3; sleep 600' &"
@@ -245,7 +245,7 @@ class TestOffspring:
 
     @TABLE
     def test_a_mark_is_asked_for_again_before_a_signal_is_sent(self) -> None:
-        """An id that was seen may be a stranger's by then; and no mark is nobody's."""
+        """A seen id may belong to a stranger by then; an empty mark matches nothing."""
         stranger = subprocess.Popen(FOREVER)
         guard._signal_marked(stranger.pid, guard.mark_of("1."), signal.SIGKILL)  # noqa: SLF001
         reached = guard.reach(set(), b"", signal.SIGKILL)
@@ -261,7 +261,7 @@ class TestOffspring:
         started = [script(jobs, "sleep 600 &") for _ in range(53)]
         for job in started:
             assert job.wait(PATIENCE)
-            job.finished -= 10  # so that none is still about to be read
+            job.finished -= 10  # all of its output has been read
         started.sort(key=lambda job: job.finished)
         assert 53 == len(jobs.all())
 
@@ -297,7 +297,7 @@ class TestStopping:
         assert "did not end when asked to, and was killed" == job.error
 
     def test_one_that_has_ended_is_refused_and_not_signalled(self, jobs: Jobs) -> None:
-        """Its id may be another's by now."""
+        """Its id may have been reused by now."""
         job = script(jobs, "exit 4")
         job.wait(PATIENCE)
 
@@ -308,7 +308,7 @@ class TestStopping:
     def test_its_id_is_its_own_until_all_signals_are_sent(
         self, jobs: Jobs, lifeline: Lifeline
     ) -> None:
-        """A signal to an id that was given back may hit a stranger."""
+        """A signal to a reused id may hit a stranger."""
         job = script(jobs, "exec 3>$LINE; (trap '' TERM; echo >&3; sleep 600) & wait", lifeline)
         assert lifeline.was_held()
         thread = threading.Thread(target=jobs.stop, args=(job, 0.2))
@@ -375,7 +375,7 @@ class TestStopping:
             jobs.stop(job, 0)
 
     def test_stops_race_with_ends(self, jobs: Jobs) -> None:
-        """Whoever wins, there is one answer, no zombie and no slot lost."""
+        """There is always one answer, no zombie and no lost slot."""
         answers = set()
         for _ in range(60):
             job = run(jobs, "true")

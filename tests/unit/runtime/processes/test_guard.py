@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = str(guard.__file__)
-# Tasks sleep for ten times as long as a test waits for their end: none ends by itself in time.
-# A server that runs each of its arguments as a task, and says when they all run.
+# Tasks sleep for ten times as long as a test waits for their end: none ends by itself in time. A
+# server that runs each of its arguments as a task, and reports when they all run.
 SERVER = """
 import os, sys, time
 from ralphgen.kits.dela.server.output import OutputBuffer
@@ -119,7 +119,7 @@ def test_it_ends_what_is_left_and_nothing_that_was_taken_off(
 
 
 def test_a_process_that_ended_and_was_not_waited_for_is_not_waited_for_by_the_guard() -> None:
-    """In a container nobody may wait for orphans; that must not look like life."""
+    """In a container orphans may never be reaped; they must not count as alive."""
     ended = subprocess.Popen((sys.executable, "-c", ""), start_new_session=True)
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
 
@@ -160,7 +160,7 @@ def test_it_belongs_to_its_server_alone() -> None:
 
 
 def test_tasks_run_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whether it cannot be started or ends at once."""
+    """The guard may be missing, or end immediately."""
     found = []
     for executable in (str(tmp_path / "none"), "/bin/false", "/bin/true"):
         monkeypatch.setattr(sys, "executable", executable)

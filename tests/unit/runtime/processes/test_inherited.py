@@ -1,4 +1,4 @@
-"""The variables that are passed on: no key of the project, whatever it is called there."""
+"""The inherited variables: no key of the project, under any name."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a task writes: in its true order, as it comes, and never more than is kept."""
+"""A task's output: in its true order, as it arrives, and within the limit."""
 
 import os
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def jobs(new_jobs: Making) -> Jobs:
 
 
 class TestOutput:
-    """What a process wrote."""
+    """The output of a process."""
 
     def test_both_streams_are_one_in_their_true_order(self, jobs: Jobs) -> None:
         job = script(jobs, "for i in 1 2 3; do echo out $i; echo err $i >&2; done")
@@ -34,7 +34,7 @@ class TestOutput:
         assert "out 1\nerr 1\nout 2\nerr 2\nout 3\nerr 3\n" == text_of(job)
 
     def test_the_input_of_the_server_is_not_the_tasks(self) -> None:
-        """What a task reads would be the protocol's requests."""
+        """A task would otherwise read the protocol's requests."""
         program = (
             "import os, sys\n"
             "from ralphgen.kits.dela.server.output import OutputBuffer\n"
@@ -74,7 +74,7 @@ class TestOutput:
         "size", [20_000_000, pytest.param(100_000_000, marks=pytest.mark.soak)]
     )
     def test_many_megabytes_cost_no_memory(self, size: int) -> None:
-        """In a process of its own, whose largest size tells."""
+        """A separate process reports its largest size."""
         program = (
             "import os, resource\n"
             "from ralphgen.kits.dela.server.output import OutputBuffer\n"

@@ -1,4 +1,4 @@
-"""Tasks that one server runs: how they end, how many there are, and what is kept of them."""
+"""Tasks of one server: their ends, their number, and their stored output."""
 
 import calendar
 import gc
@@ -34,7 +34,7 @@ def jobs(new_jobs: Making) -> Jobs:
 
 
 class TestEnding:
-    """How a process has ended."""
+    """The end of a process."""
 
     @pytest.mark.parametrize(
         ("program", "code"), [("true", 0), ("false", 1), ("exit 3", 3), ("exit 255", 255)]
@@ -82,7 +82,7 @@ class TestEnding:
         assert about is run(jobs, "true", about=about).about
 
     def test_many_quick_ones_are_all_seen_with_all_that_they_wrote(self, jobs: Jobs) -> None:
-        """A task that has ended must not be told as running, nor its last line be missing."""
+        """An ended task must not be reported as running, and its last line must not be missing."""
         found = []
         for number in range(200):
             job = run(jobs, "echo", str(number))
@@ -209,7 +209,7 @@ class TestLimits:
         assert [ended[2], ended[0], running] == jobs.all()
 
     def test_the_first_to_end_lose_their_lines_where_all_are_too_much(self, jobs: Jobs) -> None:
-        """20 MiB are kept of those that have ended; what runs loses nothing, nor does any fact."""
+        """20 MiB are kept of ended tasks; running ones lose nothing, and no facts are lost."""
         much = "head -c 2000000 /dev/zero | tr '\\0' x; echo"
         running = script(jobs, f"{much}; exec sleep 60")
         started = [script(jobs, much) for _ in range(2)]

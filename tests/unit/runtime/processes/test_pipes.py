@@ -1,4 +1,4 @@
-"""Pipes to a process: both directions at once, and let go whoever holds their other ends."""
+"""Pipes to a process: both directions at the same time, and released despite open other ends."""
 
 import os
 import resource

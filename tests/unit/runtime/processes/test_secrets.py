@@ -92,7 +92,7 @@ def test_usual_spellings_of_a_value_are_masked(spell: Callable[[str], str]) -> N
 
     assert MASK in text
     assert VALUE not in text
-    assert len(text) < len("a *** b") + 10  # of base64 the letters at its ends are left
+    assert len(text) < len("a *** b") + 10  # the letters at the ends of base64 remain
 
 
 @pytest.mark.slow

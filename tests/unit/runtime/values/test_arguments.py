@@ -1,4 +1,4 @@
-"""What is said of arguments that are refused, and what becomes of those that are taken."""
+"""Messages about refused arguments, and the values of accepted ones."""
 
 from __future__ import annotations
 

@@ -58,14 +58,14 @@ def test_a_pattern_is_searched_and_its_end_is_the_very_end(
 
 
 def oracle(schema: dict[str, Any]) -> Draft202012Validator:
-    """Return jsonschema's validator; `$` stands nowhere in our schemas but in patterns."""
+    """Return jsonschema's validator; `$` occurs only in patterns of our schemas."""
     return Draft202012Validator(json.loads(json.dumps(schema).replace("$", r"$(?!\\n)")))
 
 
 def without_optional_nulls(
     schema: dict[str, Any], arguments: dict[str, object]
 ) -> dict[str, object]:
-    """Return the arguments but for those that are null and may be absent."""
+    """Return the arguments without optional nulls."""
     may_be_absent = set(schema["properties"]) - set(schema["required"])
     return {
         name: value
@@ -75,7 +75,7 @@ def without_optional_nulls(
 
 
 def decode(schema: dict[str, Any], arguments: dict[str, object]) -> dict[str, Any]:
-    """Return the arguments with JSON texts read as the values for which the schema asks."""
+    """Return the arguments with JSON texts read as values of the schema's types."""
     found = decoded(schema, arguments)
     assert isinstance(found, dict)
     return found
@@ -121,7 +121,7 @@ WILD = st.recursive(
 
 
 def optional(**keywords: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
-    """Return rules in which each keyword may be absent: a strategy's None stands for that."""
+    """Return rules whose keywords may be absent: a strategy's None means that."""
     return st.fixed_dictionaries(keywords).map(
         lambda rule: {name: value for name, value in rule.items() if value is not None}
     )
@@ -218,7 +218,7 @@ def fitting_object(rule: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
 
 @st.composite
 def calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Draw a schema with arguments that fit it, or fit but for one value, or are wild."""
+    """Draw a schema with arguments that fit it, fit except for one value, or are wild."""
     schema = draw(schemas())
     arguments = dict(draw(fitting_object(schema)))
     for _ in range(draw(st.integers(0, 2))):

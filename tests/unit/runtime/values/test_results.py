@@ -1,4 +1,4 @@
-"""Answers fit an agent: nothing is longer than it may be, and what was cut is named."""
+"""Answers fit an agent: they obey the size limits, and cuts are reported."""
 
 import json
 from typing import Any

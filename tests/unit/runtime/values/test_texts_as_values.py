@@ -78,7 +78,7 @@ def test_any_other_text_is_refused(rule: dict[str, Any], text: str) -> None:
 
 
 def test_an_answer_that_is_checked_must_have_the_type_itself() -> None:
-    """What a function answers is not converted: a text is no number there."""
+    """Results of functions are not converted: a text is not a number there."""
     assert [] != misfits({"type": "integer"}, "1", "result")
 
 
@@ -112,7 +112,7 @@ def test_a_number_keeps_its_digits_where_a_text_of_it_is_asked_for(
 ) -> None:
     found = check_arguments({**schema(rule), "required": ["x"]}, {"x": given})["x"]
 
-    assert repr(value) == repr(found)  # which tells the types of items, too
+    assert repr(value) == repr(found)  # compares the types of items, too
 
 
 @pytest.mark.parametrize("given", [Digits(LONG), "one", "", True])

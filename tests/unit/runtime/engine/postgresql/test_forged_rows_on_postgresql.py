@@ -1,4 +1,4 @@
-"""Nothing but ralphgen's own statements writes its tables on PostgreSQL."""
+"""Only ralphgen's own statements write its tables on PostgreSQL."""
 
 from collections.abc import Callable, Iterator
 
@@ -56,7 +56,7 @@ FORGERIES = {
     "renamed": "ALTER TABLE ralphgen_evidence RENAME TO other",
     "child": "CREATE TABLE child () INHERITS (ralphgen_evidence)",
 }
-# A statement of ralphgen on each of the tables, beside which a trigger writes the same one.
+# A statement of ralphgen on each of the tables, while a trigger writes the same one.
 BESIDE = (
     EVIDENCE.format(2, 1),
     "UPDATE ralphgen_sessions SET agent = 'x'",
@@ -212,7 +212,7 @@ ABORTS = (
     "INSERT INTO keys VALUES (8, 8); INSERT INTO keys VALUES (1, 1); "
     "EXCEPTION WHEN unique_violation THEN NULL; END; END IF"
 )
-# The definitions, and what one transaction does.
+# The definitions, and the statements of one transaction.
 HARMLESS: dict[str, tuple[str, Callable[[Database], object]]] = {
     "ours": ("", several(NOTE, *BESIDE, FORGERIES["no entry"], FORGERIES["entry"])),
     "moved keys": ("", several("UPDATE keys SET a = a + 10, b = b + 1", NOTE)),

@@ -1,4 +1,4 @@
-"""Writes of ours are heard where the database passes notices on, and looked for elsewhere."""
+"""Our writes are announced if the database passes notices on, and polled for elsewhere."""
 
 import threading
 import time
@@ -52,7 +52,7 @@ def seconds_of(waiting: WriteNotices, interval: float = 0.01) -> tuple[bool, flo
 
 def test_a_write_is_heard_at_once_and_one_to_another_schema_is_not(dsn: str) -> None:
     waiting = WriteNotices(PLACE)
-    assert waiting.wait(9)  # it listens now: what was written before was not heard
+    assert waiting.wait(9)  # it listens now: earlier writes were not announced
     run(dsn, "CREATE SCHEMA other")
     write(f"{VARIABLE}/other")
     timer = threading.Timer(0.2, write)
@@ -86,7 +86,7 @@ def test_a_connection_that_was_lost_is_made_anew_and_what_it_missed_is_looked_fo
     assert waiting.wait(9)
     run(dsn, f"SELECT pg_terminate_backend(pid) {OTHERS}")
     write()
-    assert not waiting.wait(0.01)  # it is told of the loss
+    assert not waiting.wait(0.01)  # the loss wakes it
 
     assert waiting.wait(0.01)
     threading.Timer(0.1, write).start()
@@ -97,7 +97,7 @@ def test_a_connection_that_was_lost_is_made_anew_and_what_it_missed_is_looked_fo
 def test_behind_a_pooler_that_keeps_notices_one_looks_as_often_as_ever(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PgBouncer drops what comes to a server's connection that no client has at the moment."""
+    """PgBouncer drops messages to a server connection without a client."""
     monkeypatch.setattr(module, "PROVED", 0.05)
     monkeypatch.setattr(module, "CHANNEL", "kept")
     original = psycopg.Connection.execute
@@ -120,10 +120,10 @@ def test_behind_a_pooler_that_keeps_notices_one_looks_as_often_as_ever(
 def test_a_board_sees_what_a_session_writes_before_its_next_slow_look(tmp_path: Path) -> None:
     with on_engine("postgresql", tmp_path, ledger=True) as project:
         clock = [0.0]
-        watch = ChangeWatch(project.root, lambda: clock[0])  # whose time stands still
+        watch = ChangeWatch(project.root, lambda: clock[0])  # its clock stands still
         with watch.listening():
             first = watch.marks()
-            assert until(lambda: watch.marks() != first)  # what listens has proved that it hears
+            assert until(lambda: watch.marks() != first)  # it receives notices
             listening = watch.marks()
             with connected(project.root, env={VARIABLE: project.dsn}) as server:
                 server.call("update_task", id=1, title="Another title")

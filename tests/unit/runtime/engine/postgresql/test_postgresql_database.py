@@ -1,4 +1,4 @@
-"""What the runtime's connection to PostgreSQL tells each transaction, and survives."""
+"""The settings of each transaction on the runtime's PostgreSQL connection, and its recovery."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def dsn(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.mark.usefixtures("dsn")
 def test_each_transaction_is_told_where_and_how() -> None:
-    """As behind a pooler, which gives each transaction a session that nobody has told anything."""
+    """Behind a pooler, each transaction may get a session without any settings."""
     rows = Database(f"{VARIABLE}/Own")
     expected = [("ours", "2026-01-01 00:00:00+00", "\\x6869")]
     assert rows.reading(lambda: rows.rows(HERE)) == expected

@@ -1,4 +1,4 @@
-"""What makes the journal of PostgreSQL whole: the triggers, whoever makes them and whenever."""
+"""The completeness of PostgreSQL's journal: its triggers, by any creator and at any time."""
 
 from collections.abc import Callable, Iterator
 from uuid import uuid4
@@ -139,7 +139,7 @@ def test_rows_of_a_part_are_rows_of_the_whole(dsn: str, server: Database) -> Non
 
 
 def test_names_of_others_do_not_reach_into_the_trigger(dsn: str, server: Database) -> None:
-    """An app may have functions and settings of its own, and looks where it likes."""
+    """An app may have its own functions and settings, and any search path."""
     server.writing(change(server))
     run(
         dsn,
@@ -156,7 +156,7 @@ def test_names_of_others_do_not_reach_into_the_trigger(dsn: str, server: Databas
 
 @pytest.fixture
 def login(dsn: str) -> Iterator[str]:
-    """One that may write to tasks, and make nothing."""
+    """A login that may write to tasks, and create nothing."""
     name = f"l{uuid4().hex}"
     run(
         dsn,
@@ -172,7 +172,7 @@ def login(dsn: str) -> Iterator[str]:
 def test_a_login_needs_triggers_or_the_right_to_make_them(
     dsn: str, login: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It needs no right on the journal, and can write nothing of its own into it."""
+    """It needs no right on the journal, and cannot write its own entries into it."""
     for owner in journaled("owner"):
         monkeypatch.setenv(VARIABLE, as_login(dsn, login))
         for server in journaled("login"):

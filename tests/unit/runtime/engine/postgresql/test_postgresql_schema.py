@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL become the same facts as those of SQLite, whatever their types."""
+"""Tables of PostgreSQL give the same facts as those of SQLite, for all types."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -38,7 +38,7 @@ def quoted(value: str) -> str:
 
 
 def accepted(sql: str, value: str) -> bool:
-    """Whether SQLite takes a row whose first of two columns is `value`."""
+    """Return whether SQLite accepts `value` in the first of two columns."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(sql)
         try:
@@ -143,7 +143,7 @@ def test_certain_forms_are_read(check: str, expected: list[str]) -> None:
     ],
 )
 def test_any_other_form_gives_none_known(check: str) -> None:
-    """The text is one that SQLite takes, and nothing is guessed from it."""
+    """SQLite accepts the text, and nothing is guessed from it."""
     sql = f"CREATE TABLE t (a TEXT CHECK ({check}), b TEXT)"
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(sql)
@@ -158,7 +158,7 @@ def test_a_form_that_sqlite_refuses_gives_none_known(check: str) -> None:
 
 
 def test_several_checks_leave_what_all_allow_in_the_order_of_the_first() -> None:
-    """A form that is not certain beside them changes nothing."""
+    """An uncertain form next to them changes nothing."""
     sql = """CREATE TABLE t (
         a TEXT CHECK (a IN ('z', 'y', 'x')) CHECK (a <> 'q') CONSTRAINT c CHECK (a IN ('x', 'z')),
         b TEXT,

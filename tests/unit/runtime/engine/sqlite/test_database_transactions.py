@@ -139,7 +139,7 @@ def test_a_lock_that_is_released_in_time_is_waited_for(
 def test_a_reader_in_the_way_of_a_commit_is_waited_for(
     path: Path, foreign: sqlite3.Connection
 ) -> None:
-    """Outside WAL a commit is refused while somebody reads: the whole work is done again."""
+    """Outside WAL a commit is refused during reads: the whole work is repeated."""
     patient = Database(str(path), patience=20)
     foreign.execute("BEGIN")
     names(foreign)
@@ -327,7 +327,7 @@ class Late(Waiter):
 
 
 def test_a_call_has_one_patience_whoever_answers_it(path: Path) -> None:
-    """What it has waited for its turn counts; it is tried once nevertheless."""
+    """The time spent waiting for its turn counts; it is still tried once."""
     opened = Database(str(path))
     with closing(sqlite3.connect(path, isolation_level=None)) as foreign:
         foreign.execute("BEGIN IMMEDIATE")

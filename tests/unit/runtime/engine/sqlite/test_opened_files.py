@@ -1,4 +1,4 @@
-"""What a connection notices of its files: all that others may do to them but for SQLite itself."""
+"""A connection notices every change of its files, except those of SQLite itself."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ def path(tmp_path: Path) -> Path:
             "PRAGMA journal_mode = WAL; CREATE TABLE notes (text); INSERT INTO notes VALUES ('a');"
         )
     shutil.copyfile(path, path.with_name("copy.db"))
-    os.utime(path, (0, 0))  # what follows at once would have the same time
+    os.utime(path, (0, 0))  # an immediate change would have the same time
     return path
 
 
@@ -60,7 +60,7 @@ def read(path: Path) -> list[tuple[str]]:
 
 
 def put_copy(path: Path) -> None:
-    """Write over the file, which stays the same file."""
+    """Overwrite the file in place."""
     shutil.copyfile(path.with_name("copy.db"), path)
 
 
@@ -86,7 +86,7 @@ def test_a_copy_over_the_file_is_noticed_however_long_after_a_checkpoint(
 
 @pytest.mark.slow
 def test_a_copy_is_noticed_where_a_program_crashed_before(path: Path) -> None:
-    """Its log is left; the index that SQLite makes of it anew looks as if a checkpoint ran."""
+    """Its log is left; the index that SQLite rebuilds from it looks as if a checkpoint ran."""
     run(CRASHED, path)
     database = Database(str(path))
     put_copy(path)
@@ -125,7 +125,7 @@ def test_a_log_is_noticed_that_there_was_none_of_at_the_start(path: Path) -> Non
 
 @pytest.mark.slow
 def test_of_two_connections_in_a_process_the_second_keeps_its_locks(path: Path) -> None:
-    """POSIX drops all locks of a process on a file where it closes the file once."""
+    """POSIX drops all locks of a process on a file when it closes the file once."""
     first, second = Database(str(path)), Database(str(path))
     write(second, "b")
     first.close()
@@ -139,7 +139,7 @@ def test_of_two_connections_in_a_process_the_second_keeps_its_locks(path: Path) 
 
 
 def open_indexes(path: Path) -> int:
-    """How many descriptors of the database's index this process has."""
+    """Return the number of this process's descriptors on the database's index."""
     with closing(os.scandir("/proc/self/fd")) as found:
         places = [os.path.realpath(one.path) for one in found]
     return sum(place.startswith(f"{path}-shm") for place in places)
@@ -149,7 +149,7 @@ def open_indexes(path: Path) -> int:
 def test_who_opens_and_closes_for_ever_holds_no_more_descriptors(
     path: Path, database: Database
 ) -> None:
-    """One connection of the process goes on, so that the index is never removed."""
+    """One connection of the process remains open, so that the index is never removed."""
     write(database, "b")
     held = open_indexes(path)
     for _ in range(5):
@@ -169,5 +169,5 @@ def test_an_index_that_others_removed_later_is_closed_by_who_opens_next(path: Pa
     held = open_indexes(path)
     again.close()
 
-    assert 2 == held  # SQLite's own, and the one that is read here
+    assert 2 == held  # SQLite's own, and ours
     assert 0 == open_indexes(path)

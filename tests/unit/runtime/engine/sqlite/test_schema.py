@@ -40,7 +40,7 @@ def test_a_column_carries_what_sqlite_knows_of_it() -> None:
 
 
 def test_only_the_known_tables_are_read_sorted_and_whatever_their_case() -> None:
-    """A view is no table, and a table of another name is none of ours."""
+    """Views are not tables, and tables with other names are not ours."""
     found = tables_of("""
         CREATE TABLE Tasks (Id INTEGER PRIMARY KEY);
         CREATE TABLE [FEATURES] (name TEXT);
@@ -158,7 +158,7 @@ def test_an_implicit_composite_key_is_resolved_column_by_column() -> None:
     ],
 )
 def test_values_fit_the_type_of_their_column(column: str, expected: list[str] | None) -> None:
-    """What is listed is what SQLite takes for that column."""
+    """The listed values are the ones that SQLite stores in that column."""
     sql = f"CREATE TABLE tasks ({column})"
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.execute(sql)
@@ -169,7 +169,7 @@ def test_values_fit_the_type_of_their_column(column: str, expected: list[str] | 
 
 
 def test_a_default_of_null_is_no_default() -> None:
-    """So that NOT NULL DEFAULT NULL counts as required."""
+    """NOT NULL DEFAULT NULL therefore counts as required."""
     columns = tasks("CREATE TABLE tasks (a TEXT DEFAULT NULL, b TEXT DEFAULT (1 + 1))")
 
     assert (None, "1 + 1") == (columns["a"]["default"], columns["b"]["default"])
