@@ -75,7 +75,7 @@ def regenerate(board: Board) -> ActionResult:
 def diagnose(board: Board) -> ActionResult:
     """Run `ralphgen doctor`, and keep its findings for their section."""
     with board.acting:
-        board.findings = findings = tuple(examine(board.root))
+        board.findings = findings = tuple(examine(Project(board.root)))
     board.note("diagnosis")
     ill = sum(bool(finding.fix) and not finding.is_warning for finding in findings)
     count = f"{len(findings)} checks ran"

@@ -103,6 +103,7 @@ def loop(
     at a limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
     """
     from ralphgen.emit.outdated import warn_if_outdated
+    from ralphgen.kits.project import Project as Inspected
     from ralphgen.loop.conduct import prepare_loop
     from ralphgen.loop.run import Limits, parse_duration, parse_until
     from ralphgen.project.database import shared_connections
@@ -125,7 +126,7 @@ def loop(
         review_every=review_every,
     )
     prepared = prepare_loop(
-        place.root,
+        Inspected(place.root),
         limits,
         agent,
         worktrees=worktrees,

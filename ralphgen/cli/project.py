@@ -281,12 +281,12 @@ def doctor(
 ) -> None:
     """Find problems in the setup and explain how to fix them."""
     from ralphgen.doctor import CheckResult, examine
-    from ralphgen.project.root import project_root
+    from ralphgen.kits.project import open_project
 
     on_path = [CheckResult("PATH", *NOT_ON_PATH, is_warning=True)] * (not which("ralphgen"))
     errors = warnings = 0
-    root = project_root(chosen_project(path, project))
-    for result in chain(examine(root, trust_edited=trust_edited), on_path):
+    examined = open_project(chosen_project(path, project))
+    for result in chain(examine(examined, trust_edited=trust_edited), on_path):
         state = "ok" if not result.fix else "warn" if result.is_warning else "error"
         errors += state == "error"
         warnings += state == "warn"

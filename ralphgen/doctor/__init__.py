@@ -78,14 +78,14 @@ class CheckResult:
     is_warning: bool = False
 
 
-def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
+def examine(project: Project, *, trust_edited: bool = False) -> Iterator[CheckResult]:
     """Yield the results of the checks; checks that depend on a failed one are skipped.
 
     A server is started only if ralphgen wrote it or it is trusted, and if its files are unedited or
     `trust_edited` is set. A result reports a server that was not started.
     """
     try:
-        yield from _results(root, trust_edited=trust_edited)
+        yield from _results(project, trust_edited=trust_edited)
     except RalphgenError as error:
         subject = "trust" if isinstance(error, UntrustedError) else "project"
         for problem in error.problems:
@@ -93,8 +93,9 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
             yield CheckResult(subject, f"{problem.text} {items}".strip(), problem.hint or FIX_NAMED)
 
 
-def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
+def _results(project: Project, *, trust_edited: bool) -> Iterator[CheckResult]:
     """Yield the results. Raises what ends the examination, such as `UntrustedError`."""
+    root = project.root
     try:
         place = database_place(root)
         refuse_outside_database(root)
@@ -105,13 +106,12 @@ def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
     if home != root:
         yield CheckResult("home", f"{home}, for all worktrees of the repository")
     found = (
-        [_database(root)]
+        [_database(project)]
         if place is None
         else [CheckResult("database", *one) for one in look_at(place)]
     )
     yield from found
     try:
-        project = Project(root)
         kits = [kit.key for kit in project.plan.kits]
     except RalphgenError as error:
         for problem in error.problems:
@@ -144,10 +144,11 @@ def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
         yield _handshake(root, python, kit, *trusting)
 
 
-def _database(root: Path) -> CheckResult:
+def _database(project: Project) -> CheckResult:
+    root = project.root
     try:
         if is_missing(database_path(root)):
-            raise missing_database(root, any_schema=_is_of_app(root))
+            raise missing_database(root, any_schema=_is_of_app(project))
         with open_without_trace(database_path(root)) as connection:
             (answer,) = connection.execute("PRAGMA quick_check").fetchone()
     except ProjectError as error:
@@ -161,9 +162,9 @@ def _database(root: Path) -> CheckResult:
     return CheckResult("database", f"{name} passes quick_check")
 
 
-def _is_of_app(root: Path) -> bool:
+def _is_of_app(project: Project) -> bool:
     with suppress(ProjectError):  # unreadable settings are a separate result
-        return Project(root).serves_any_database
+        return project.serves_any_database
     return False
 
 

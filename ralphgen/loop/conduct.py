@@ -182,7 +182,7 @@ class PreparedLoop:
 
 
 def prepare_loop(
-    root: Path,
+    project: Project,
     limits: Limits,
     agents: str,
     *,
@@ -197,7 +197,6 @@ def prepare_loop(
     complete the limits. Raises `UsageError` for options that cannot be met, and `ProjectError` for
     a project that cannot have its tasks done so.
     """
-    project = Project(root)
     config = project.settings
     if project.serves_any_database:
         raise no_tasks(project.facts.kits)
@@ -229,7 +228,9 @@ def prepare_loop(
         longest_wait=config.loop.longest_wait,
     )
     ready = tuple(site.next_tasks())
-    return PreparedLoop(root, settled, found, site, ready, telling, stop_now, worktrees, onto)
+    return PreparedLoop(
+        project.root, settled, found, site, ready, telling, stop_now, worktrees, onto
+    )
 
 
 def _agents(names: str, config: Config) -> tuple[Agent, ...]:

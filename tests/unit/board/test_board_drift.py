@@ -13,6 +13,7 @@ from driving import quiet
 from ralphgen.board.discipline_forms import regenerate
 from ralphgen.board.overview import Drifted, drift
 from ralphgen.doctor import examine
+from ralphgen.kits.project import Project
 
 pytestmark = pytest.mark.slow
 
@@ -196,7 +197,7 @@ def test_an_interrupted_write_is_told_and_left_as_it_is(root: Path) -> None:
 @pytest.mark.thorough
 def test_a_diagnosis_is_what_doctor_prints_line_by_line(root: Path) -> None:
     run_sql(root, RISK)
-    found = list(examine(root))
+    found = list(examine(Project(root)))
     printed = ralphgen("doctor", root).stdout
 
     lines = [
@@ -213,7 +214,7 @@ def test_a_diagnosis_is_what_doctor_prints_line_by_line(root: Path) -> None:
 
 def test_a_diagnosis_comes_as_it_is_made(root: Path) -> None:
     """The first lines are there before a server was started."""
-    found = examine(root)
+    found = examine(Project(root))
 
     assert "database" == next(found).subject
     run_sql(root, RISK)
@@ -222,7 +223,7 @@ def test_a_diagnosis_comes_as_it_is_made(root: Path) -> None:
 
 def test_a_diagnosis_of_an_unreadable_project_ends_with_its_problems(root: Path) -> None:
     (root / ".ralph" / "ralphgen.toml").write_text("kits = 7\n", encoding="utf-8")
-    *_, last = examine(root)
+    *_, last = examine(Project(root))
 
     assert "settings" == last.subject
     assert last.fix

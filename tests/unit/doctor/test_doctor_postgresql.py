@@ -13,6 +13,7 @@ from postgresql import PASSWORD, needs_postgresql
 
 from ralphgen.doctor import examine, look_at
 from ralphgen.emit.initialize import InitOptions, initialize
+from ralphgen.kits.project import Project
 from ralphgen.planning.indexes import MANY
 from ralphgen.project.root import FOLDER, DatabasePlace
 from ralphgen.runtime.engine.postgresql.database import Database
@@ -75,7 +76,7 @@ def test_missing_indexes_are_told_once_they_are_felt_and_printed_until_they_are_
 ) -> None:
     root = begun(tmp_path / "shop")
     shutil.rmtree(root / FOLDER)  # prevents starting a server each time
-    few = [one for one in examine(root) if one.subject == "indexes"]
+    few = [one for one in examine(Project(root)) if one.subject == "indexes"]
     run(
         dsn,
         "INSERT INTO features (name, display_name, acronym) SELECT 'f' || n, n, n "
@@ -83,10 +84,10 @@ def test_missing_indexes_are_told_once_they_are_felt_and_printed_until_they_are_
         "INSERT INTO tasks (feature, discipline, title) SELECT 'f' || n % 100, (SELECT min(name) "
         f"FROM disciplines), 'Task ' || n FROM generate_series(1, {MANY}) AS n",
     )
-    (many,) = (one for one in examine(root) if one.subject == "indexes")
+    (many,) = (one for one in examine(Project(root)) if one.subject == "indexes")
     printed = ralphgen("db", "indexes", "-C", str(root)).stdout
     run(dsn, printed, "ANALYZE tasks")
-    (after,) = (one for one in examine(root) if one.subject == "indexes")
+    (after,) = (one for one in examine(Project(root)) if one.subject == "indexes")
 
     assert [] == few
     assert "10000 tasks lack indexes: tasks_listed for" in many.detail
@@ -114,7 +115,7 @@ def needing(task: int) -> str:
 def test_the_ledger_and_the_claims_in_it_are_told(tmp_path: Path) -> None:
     root = begun(tmp_path / "shop")
     shutil.rmtree(root / FOLDER)
-    found = {one.subject: one for one in examine(root)}
+    found = {one.subject: one for one in examine(Project(root))}
 
     assert found["ledger"].detail.startswith("version 1")
     assert "none" == found["claims"].detail
@@ -153,7 +154,7 @@ def test_held_and_stale_tasks_and_the_ledger_are_told(dsn: str, tmp_path: Path) 
     )
     shutil.rmtree(root / FOLDER)  # the next check would start the server
 
-    found = {result.subject: result.detail for result in examine(root)}
+    found = {result.subject: result.detail for result in examine(Project(root))}
 
     assert found["ledger"].startswith("version ")
     assert "stale, because their sessions have ended: 1" in found["claims"]

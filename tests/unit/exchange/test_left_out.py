@@ -16,6 +16,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.exchange import move
 from ralphgen.exchange.adopt import import_tasks
 from ralphgen.exchange.move import export_file, export_text, import_rows
+from ralphgen.kits.project import Project
 from ralphgen.project.database import connected_database
 
 HOMES = ("auth", "backend")
@@ -175,14 +176,14 @@ class TestBeads:
         assert 'warning: "bd-2" waits for missing task 3 ("bd-9" in the other tool)' in notes
         assert [("bd-1", "pending", "[]"), ("bd-2", "pending", "[3,4]")] == query(root, TASKS)
         assert ["1 task waits for missing tasks: task 5 waits for missing task 3"] == [
-            result.detail for result in examine(root) if result.subject == "tasks"
+            result.detail for result in examine(Project(root)) if result.subject == "tasks"
         ]
 
         path.write_text("\n".join([issue("bd-9"), *lines[:1], waiting]), encoding="utf-8")
         take(root, "beads", path)
 
         assert [(3,)] == query(root, "SELECT id FROM tasks WHERE title = 'bd-9'")
-        assert [] == [result for result in examine(root) if result.subject == "tasks"]
+        assert [] == [result for result in examine(Project(root)) if result.subject == "tasks"]
 
     def test_a_dependency_on_a_record_of_unknown_id_is_kept(
         self, root: Path, tmp_path: Path
