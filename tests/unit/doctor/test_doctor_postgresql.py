@@ -14,6 +14,7 @@ from postgresql import PASSWORD, needs_postgresql
 from ralphgen.doctor import examine, look_at
 from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.kits.project import Project
+from ralphgen.ledger.tables import VERSION
 from ralphgen.planning.indexes import MANY
 from ralphgen.project.root import FOLDER, DatabasePlace
 from ralphgen.runtime.engine.postgresql.database import Database
@@ -117,7 +118,7 @@ def test_the_ledger_and_the_claims_in_it_are_told(tmp_path: Path) -> None:
     shutil.rmtree(root / FOLDER)
     found = {one.subject: one for one in examine(Project(root))}
 
-    assert found["ledger"].detail.startswith("version 1")
+    assert found["ledger"].detail.startswith(f"version {VERSION}")
     assert "none" == found["claims"].detail
 
 
