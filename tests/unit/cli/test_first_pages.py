@@ -28,6 +28,7 @@ LEFT_OUT = {  # how a line begins that is not run, and why
     "ralphgen launch ": "needs a model",
     "claude -p ": "needs a model",
     "ralphgen loop --max-time": "needs a model",
+    "ralphgen loop --worktrees --onto night/monday --max-time": "needs a model",
     "ralphgen board": "needs a browser",
 }
 
@@ -65,7 +66,7 @@ PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger}
 
 
 @pytest.mark.parametrize(
-    "name", ["install", "checks", "gate", "recipes", "security", "troubleshooting"]
+    "name", ["install", "checks", "gate", "night", "recipes", "security", "troubleshooting"]
 )
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
     page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
