@@ -8,13 +8,13 @@ from acm_projects import Library, reading
 
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    """A person's session of the kit, for all tests that read what is there."""
+    """A user's session of the kit, for all tests that only read."""
     with reading(tmp_path_factory.mktemp("acm")) as library:
         yield library
 
 
 @pytest.fixture
 def library(session: Library) -> Library:
-    """The session, on documents and capabilities as they were made."""
+    """The session, on the initial documents and capabilities."""
     session.clear()
     return session

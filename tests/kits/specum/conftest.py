@@ -11,20 +11,20 @@ from specum_runs import restored, rows_of
 
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A person's session of the kit, for all tests that find the project as it was made."""
+    """A user's session of the kit, for all tests that use the initial project."""
     with sitting(tmp_path_factory.mktemp("specum")) as desk:
         yield desk
 
 
 @pytest.fixture(scope="session")
 def project_rows(session: Desk) -> dict[str, list[tuple[object, ...]]]:
-    """What is in the project's tables before anything is done."""
+    """The initial rows of the project's tables."""
     return rows_of(session.root)
 
 
 @pytest.fixture
 def desk(session: Desk, project_rows: dict[str, list[tuple[object, ...]]]) -> Desk:
-    """The session, on a project without specs whose tasks are those that it was made with."""
+    """The session, on a project without specs and with its initial tasks."""
     session.clear()
     restored(session.root, project_rows)
     return session

@@ -1,4 +1,4 @@
-"""The registry of capabilities: what a search finds, and the file of each capability."""
+"""The registry of capabilities: search results, and the file of each capability."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ def rewrite(library: Library, value: object) -> None:
 
 
 class TestSearch:
-    """By keyword, type and tags, all of which must match."""
+    """By keyword, type and tags, which must all match."""
 
     @pytest.mark.parametrize("given", [{}, {"query": ""}, {"tags": []}, {"query": " ", "tags": []}])
     def test_without_filters_everything_is_found_in_the_inventorys_order(

@@ -1,4 +1,4 @@
-"""The documents that are counted or laid down when a project is set up."""
+"""The documents that are counted or written when a project is set up."""
 
 import json
 import os
@@ -24,7 +24,7 @@ print(json.dumps([found.summary, sorted(ACM.setup), len(found.warnings)]))
 
 
 class TestFinding:
-    """What people are told before the kit is on."""
+    """The report to users before the kit is on."""
 
     def test_the_documents_that_there_are_are_counted_and_setup_leaves_them_alone(
         self, library: Library
@@ -42,7 +42,7 @@ class TestFinding:
 
 
 class TestLayingDown:
-    """What `init --kit acm` writes besides the server."""
+    """The files of `init --kit acm` besides the server."""
 
     def test_the_starter_documents_are_laid_down_once_and_kept(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""Guidance for a type of project: what the specification says of it, and what it lacks."""
+"""Guidance for a type of project: excerpts of the specification, and missing parts."""
 
 import pytest
 from acm_projects import TYPES, TYPES_SPEC, Library
@@ -36,7 +36,7 @@ A script is a small app.
 
 
 class TestGuidance:
-    """What is picked from the spec of project types."""
+    """Excerpts of the spec of project types."""
 
     def test_it_is_the_section_the_rows_and_the_column_of_what_was_asked_for(
         self, library: Library

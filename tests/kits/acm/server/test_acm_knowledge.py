@@ -1,4 +1,4 @@
-"""The knowledge base: which entries a term finds, and what is shown of them."""
+"""The knowledge base: the matches of a term, and their display."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Stages, reviews and transitions: the documents as they are, and what stands in a step's way."""
+"""Stages, reviews and transitions: the documents verbatim, and obstacles to a step."""
 
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def validated(library: Library, project: Path, transition: str = "discover_to_de
 
 
 def refused(library: Library, project: Path) -> str:
-    """What a validation says that must fail."""
+    """Return the message of a validation that must fail."""
     return library.refuses(
         "get_transition_prompt",
         transition="discover_to_design",
@@ -43,7 +43,7 @@ def refused(library: Library, project: Path) -> str:
 
 
 class TestDocuments:
-    """What is handed out is the file, byte by byte."""
+    """The returned document is the file, byte by byte."""
 
     @pytest.mark.parametrize(("key", "name"), REVIEWS.items())
     def test_a_review_is_its_prompt(
@@ -170,7 +170,7 @@ class TestTrouble:
 
 
 class TestValidation:
-    """Whether a project may go on to its next stage."""
+    """Whether a project may enter its next stage."""
 
     def test_a_project_that_may_go_on(self, library: Library) -> None:
         prompt = (library.documents / TRANSITIONS["discover_to_design"]).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""All tools together leave every byte, mode and time under all roots as they were."""
+"""No tool changes a byte, mode or time under any root."""
 
 import json
 from collections.abc import Iterator

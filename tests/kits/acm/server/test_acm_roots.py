@@ -37,7 +37,7 @@ def asked(
 
 
 def marked(folder: Path, mark: str) -> Path:
-    """Documents of which one is only this mark."""
+    """Write documents; one of them contains only this mark."""
     put(folder / STAGE, mark)
     return folder
 
@@ -135,7 +135,7 @@ class TestOrder:
 
 
 class TestOutside:
-    """What the project says or contains makes the server read nothing outside of it."""
+    """Nothing in a project makes the server read anything outside of it."""
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("kind", ["parent", "absolute", "home", "link", "linked folder"])

@@ -1,4 +1,4 @@
-"""The check of a project's structure: what is there, what is missing, and nothing of outside."""
+"""The check of a project's structure: existing and missing files, and none from outside."""
 
 from pathlib import Path
 

@@ -13,7 +13,7 @@ LISTED = [tool.name for tool in TOOLS]
 
 
 class TestTools:
-    """What a session sees."""
+    """The tools of a session."""
 
     def test_the_server_has_its_own_version(self, library: Library) -> None:
         with running(library.root, "acm") as wire:

@@ -1,4 +1,4 @@
-"""The starter corpus of the acm kit: what must be there, in which form, and that it agrees."""
+"""The starter corpus of the acm kit: required files, their form, and their consistency."""
 
 import json
 import re
@@ -52,7 +52,7 @@ def text(name: str) -> str:
 
 
 def front_matter(name: str) -> Any:
-    """What the block at the top of a document holds, with every scalar as text."""
+    """Return the front matter of a document, with every scalar as text."""
     opening, block, _ = text(name).split("---\n", 2)
 
     assert opening == ""
@@ -73,7 +73,7 @@ def test_every_file_of_the_maps_is_there_and_no_other() -> None:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_file_is_clean(name: str) -> None:
-    """The files are diffed by people and sent to models as they are."""
+    """Users diff the files, and models receive them unchanged."""
     lines = text(name).split("\n")
 
     assert [""] == lines[-1:]
@@ -94,7 +94,7 @@ def test_values_are_the_same_text_to_every_reader_of_yaml(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_somewhere(name: str) -> None:
-    """A stub has none: what it is copied into has other files around it."""
+    """A stub has none: it is copied to a place with other files around it."""
     links = re.findall(r"\]\(([^)]*)\)", text(name))
 
     assert [] == [link for link in links if not ((CORPUS / name).parent / link).is_file()]

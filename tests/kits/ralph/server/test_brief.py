@@ -1,4 +1,4 @@
-"""What an agent is told when its session begins: who it is, and what its task stands in."""
+"""The brief at the start of a session: the agent's role, and the context of its task."""
 
 import json
 import re
@@ -39,7 +39,7 @@ def own(project: Path, tmp_path: Path) -> Path:
 
 
 class TestParts:
-    """What stands in each part."""
+    """The content of each part."""
 
     def test_the_system_part_says_who_the_agent_is(self, project: Path) -> None:
         system = brief(project, "task_execution", task=2)["system"]
@@ -181,7 +181,7 @@ class TestHostileRows:
 
 
 class TestSchema:
-    """What a project does not have, or hides."""
+    """Missing and hidden features of a project."""
 
     @pytest.mark.parametrize("era", [path.stem for path in sorted(SCHEMAS.glob("[ab]*.sql"))])
     def test_what_a_project_lacks_is_left_out(self, tmp_path: Path, era: str) -> None:

@@ -22,7 +22,7 @@ def own(project: Path, tmp_path: Path) -> Path:
     return made_here(shutil.copytree(project, tmp_path / "own"))
 
 
-# The sections that are cut, in their order, as far as those of the large brief are long.
+# The sections that are cut, in order, as far as the large brief fills them.
 ORDER = [
     "Comments",
     "Learnings of the feature",
@@ -36,7 +36,7 @@ ORDER = [
 
 
 class TestSize:
-    """What is cut, and what never is."""
+    """Cuts, and texts that are never cut."""
 
     def large(self, root: Path, *, criteria: int = 10) -> None:
         text = "word " * 2_000
@@ -101,7 +101,7 @@ class TestSize:
             ]
 
             assert ORDER[: len(touched)] == touched
-            for title in touched[:-1]:  # of these nothing is left
+            for title in touched[:-1]:  # nothing remains of these
                 assert not [name for name in shown if name.partition(" (")[0] == title]
             assert len(last) <= len(touched)
             last = touched

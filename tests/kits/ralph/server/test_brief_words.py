@@ -1,4 +1,4 @@
-"""What a project tells agents in its own words: its prompts and its recipes."""
+"""A project's own instructions to agents: its prompts and its recipes."""
 
 import json
 import shutil

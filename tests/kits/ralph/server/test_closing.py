@@ -55,7 +55,7 @@ QUERIES = (":exec INSERT INTO notes (body, task) VALUES (:body, :task) RETURNING
 def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """A project with a check, a table of its own, queries and an own tool."""
+    """A project with a check, an additional table, queries and a custom tool."""
     folder = tmp_path_factory.mktemp("closing") / "p"
     ledger = LEDGER.read_text(encoding="utf-8")
     with project_on(request.param, folder, ledger, MARKER, THIRD, READY, NOTES) as root:
@@ -171,7 +171,7 @@ def test_no_statement_of_a_connection_closes_a_task(root: Path, sql: str) -> Non
 
 
 def test_a_foreign_key_closes_no_task(root: Path) -> None:
-    """Its action changes the row of another table."""
+    """The key's action changes the row of another table."""
     if database_place(root) is not None:
         pytest.skip("the comparison does not depend on it")
     folder = root.parent / "keys.db"
@@ -270,7 +270,7 @@ def test_a_proved_task_is_closed_by_the_tools(root: Path) -> None:
 
 
 def test_a_tool_replaces_no_done_task_by_another(root: Path) -> None:
-    """Its status is the same before and after."""
+    """The row's status is the same before and after."""
     run(root, "UPDATE tasks SET status = 'done' WHERE id = 1")
     before = query(root, "SELECT status, title FROM tasks WHERE id = 1")
     row = "INTO tasks (id, feature, discipline, title, status) VALUES (1, 'auth', 'backend', 'x', "
@@ -435,7 +435,7 @@ def test_undo_leaves_a_task_open_that_is_not_proved_any_more(root: Path) -> None
 
 
 def test_undo_disables_a_trigger_of_a_table_that_is_watched(root: Path) -> None:
-    """PostgreSQL refuses that to a transaction in which a cursor reads the table."""
+    """PostgreSQL refuses that to a transaction with an open cursor on the table."""
     is_sqlite = database_place(root) is None
     if is_sqlite:
         run(root, "CREATE TRIGGER other AFTER UPDATE ON tasks BEGIN SELECT 1; END")

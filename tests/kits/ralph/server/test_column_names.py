@@ -59,7 +59,7 @@ def test_words_of_the_language_are_columns_like_any_other(tmp_path: Path) -> Non
 
 
 def test_a_column_named_like_something_of_ours_is_left_out_with_a_warning(tmp_path: Path) -> None:
-    """The names mean something else: a caller could not say which one it wants."""
+    """The names have another meaning: callers could not choose between the two."""
     statements = [
         *(f"ALTER TABLE tasks ADD COLUMN '{name}' TEXT" for name in ("LIMIT", "Clear", "inferred")),
         "ALTER TABLE features ADD COLUMN learnings_total TEXT",

@@ -60,14 +60,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def servers(project: Path) -> Iterator[list[Driver]]:
-    """Eight servers on one database, each a process of its own."""
+    """Eight servers on one database, each a separate process."""
     with ExitStack() as stack, ThreadPoolExecutor(PROCESSES) as threads:
         opened = [connected(project) for _ in range(PROCESSES)]
         yield list(threads.map(stack.enter_context, opened))
 
 
 def at_once(servers: list[Driver], work: Callable[[int, Driver], list[Any]]) -> list[Any]:
-    """What all servers answer when they work at the same time."""
+    """Return the answers of all servers when they work at the same time."""
     with ThreadPoolExecutor(PROCESSES) as threads:
         answers = list(threads.map(work, range(len(servers)), servers))
     return [answer for several in answers for answer in several]
@@ -153,7 +153,7 @@ def test_a_call_waits_for_a_foreign_writer_and_a_clean_end_leaves_one_file(
 
 
 def test_a_migration_under_a_running_server_is_named(tmp_path: Path) -> None:
-    """What was added waits for the next start; what is gone must not be written past."""
+    """Added columns wait for the next start; removed ones must not be ignored in writes."""
     create_project(tmp_path)
     with connected(tmp_path) as server:
         query(tmp_path, 'ALTER TABLE tasks ADD COLUMN "brand new" TEXT')

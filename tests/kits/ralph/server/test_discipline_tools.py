@@ -1,4 +1,4 @@
-"""Disciplines: what an agent works as, and secrets that no answer may show."""
+"""Disciplines: an agent's role, and secrets that no answer may show."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What an agent session did to protected files is no baseline for the next one."""
+"""Changes of an agent session to protected files are not the next one's baseline."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def _opened(root: Path) -> PreparedSession:
-    """Make a session on the task, whoever has claimed it."""
+    """Create a session on the task, regardless of claims."""
     with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as database:
         database.execute("UPDATE ralphgen_claims SET session = NULL, expires = NULL")
         database.commit()
@@ -228,7 +228,7 @@ def test_a_moved_and_pruned_project_keeps_what_agents_changed(project: Path) -> 
 
 
 def test_only_worktrees_of_loops_may_be_new(project: Path) -> None:
-    """Files in the worktree of another agent are no part of the tree; those of an own one are."""
+    """Files in another agent's worktree are not part of the tree; those of an own one are."""
     place = project / ".ralph/worktrees"
     written(project, [("tests/run.py", PASSES)])
     with client_of(_opened(project).mcp_config) as server:

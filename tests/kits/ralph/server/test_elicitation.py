@@ -1,4 +1,4 @@
-"""A person is asked where a call would destroy something or something is unclear."""
+"""The user is asked if a call would destroy something or if something is unclear."""
 
 import json
 import os
@@ -21,7 +21,7 @@ ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
 
 
 class Person:
-    """Somebody at the client: remembers what was asked, and answers one thing."""
+    """The user at the client: records the questions, and gives one answer."""
 
     def __init__(self, action: Any, **content: Any) -> None:
         """Answers always so."""
@@ -212,7 +212,7 @@ def test_a_claim_ends_where_a_person_says_so(tmp_path: Path, era: Era) -> None:
 def test_of_a_task_that_another_session_holds_only_the_claim_is_asked_about(
     tmp_path: Path, era: Era
 ) -> None:
-    """A client of the stateless version tells the answer to the last question alone."""
+    """A client of the stateless version sends only the answer to the last question."""
     root = held_project(tmp_path / "p")
     taken(root, 2)
     person = Person("accept", **AGREES)

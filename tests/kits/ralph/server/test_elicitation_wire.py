@@ -1,4 +1,4 @@
-"""A question to a person as it goes over the wire: as a request, as a result, and over HTTP."""
+"""A question to the user on the wire: as a request, as a result, and over HTTP."""
 
 import json
 from collections.abc import Iterator
@@ -146,7 +146,7 @@ def test_a_stateless_client_gets_the_question_as_a_result_and_calls_again(
 
 
 def test_a_yes_to_another_question_is_none(root: Path, wire: Wire) -> None:
-    """What the tasks are is part of the question."""
+    """The list of tasks is part of the question."""
     asked = wire.ask("tools/call", stateless(FORM))["result"]["inputRequests"]
     query(root, "UPDATE tasks SET depends_on = '[]' WHERE id = 3")
     said = {key: {"action": "accept", "content": AGREES} for key in asked}
@@ -166,7 +166,7 @@ def test_a_client_that_shows_no_forms_is_never_asked(
 
 
 def test_over_http_nobody_is_asked_in_either_version(tmp_path: Path) -> None:
-    """Whoever has the token sends the answers too."""
+    """The owner of the token sends the answers too."""
     root = http_project(tmp_path / "p")
     with serving(root) as server:
         sent = headers(token(root), STATELESS, "tools/call", "delete_task")

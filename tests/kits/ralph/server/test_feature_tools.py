@@ -1,4 +1,4 @@
-"""Features: their rows, as they are created, changed, listed and deleted."""
+"""Features: creating, changing, listing and deleting their rows."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Corners in which data could be lost or a session could do more than it may."""
+"""Corner cases where data could be lost or a session could exceed its permissions."""
 
 import subprocess
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_bytes_that_are_no_text_are_not_written_back_as_other_ones(
 
 
 def test_a_discipline_is_named_letter_by_letter(tmp_path: Path) -> None:
-    """Where the database does not tell cases apart, the policy would miss what is taken away."""
+    """If the database ignores letter case, the policy would miss removed tools."""
     config = '[disciplines.backend]\ndisable = ["create_task"]\n'
     table = "CREATE TABLE disciplines (\n    name           TEXT PRIMARY KEY"
     root = respelled(tmp_path, (table, f"{table} COLLATE NOCASE"), config=config)

@@ -1,4 +1,4 @@
-"""Servers of sessions that hold tasks: writes are fenced, leases go on, closing lets go."""
+"""Servers of sessions with claims: writes are fenced, leases renewed, closing releases."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 
 def by_hand(root: Path, task: int = 2) -> PreparedSession:
-    """A session that is started by whoever reads its config."""
+    """Return a session that the user starts from its config."""
     made = taken(root, task)
     assert made.claim is not None
     hand_over(made.claim)
@@ -205,7 +205,7 @@ def test_who_was_stopped_past_its_lease_and_woken_cannot_write(tmp_path: Path) -
 
 
 def opened_stale(root: Path) -> list[int]:
-    """The stale tasks, as a person's list shows them."""
+    """Return the stale tasks in the user's list."""
     with connected(root) as server:
         tasks = server.call("list_tasks")["tasks"]
     return [task["id"] for task in tasks if task["inferred"] == "stale"]

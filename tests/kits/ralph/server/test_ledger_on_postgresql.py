@@ -1,4 +1,4 @@
-"""What a session writes in PostgreSQL is on record, in the transaction that writes it."""
+"""Writes of a session in PostgreSQL are journaled in the same transaction."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ ENTRIES = (
     "SELECT session, tool, table_name, row_key, before, after FROM ralphgen_journal ORDER BY number"
 )
 KEPT = "SELECT entry FROM ralphgen_entries"
-LINE = "append_progress"  # whose entry is a line of a file in SQLite's project
+LINE = "append_progress"  # its entry is a line of a file in SQLite's project
 CLAIM = (
     "INSERT INTO ralphgen_claims (task_id, session, token, taken, expires, attempts) "
     "VALUES (1, 'test', 3, '2026-01-01T00:00:00.000Z', '2999-01-01T00:00:00.000Z', 0)"
@@ -48,7 +48,7 @@ def rows(dsn: str, sql: str) -> list[tuple[Any, ...]]:
 
 
 def read(entries: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Entries with what they hold read; lists are JSON in one database and text in the other."""
+    """Return entries with parsed content; lists are JSON in one database and text in the other."""
 
     def side(text: str | None) -> object:
         row = None if text is None else json.loads(text)

@@ -66,7 +66,7 @@ def pages(server: Wire, uri: str) -> Iterator[Mapping[str, Any]]:
 
 
 def items(server: Wire, uri: str, name: str) -> Iterator[Any]:
-    """The items of a part, those in pieces put together."""
+    """Yield the items of a part, with split ones joined."""
     pieces = ""
     for page in pages(server, uri):
         pieces += page.get("piece", "")
@@ -127,7 +127,7 @@ def test_a_short_task_is_whole(server: Wire) -> None:
 
 @pytest.mark.parametrize("name", ["progress", "learnings"])
 def test_a_state_file_is_all_of_its_pages(root: Path, server: Wire, name: str) -> None:
-    """The newest entries come first, and a line above them says where older ones are."""
+    """The newest entries come first, and a line above them names the location of older ones."""
     stored = "".join(f"- entry {n} \u00fc\n" for n in range(9_000)) + f"- {'long ' * 30_000}\n"
     (root / ".ralph" / f"{name}.txt").write_text(stored, encoding="utf-8")
     found, uri = "", f"ralph://{name}"

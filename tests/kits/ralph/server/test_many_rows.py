@@ -1,4 +1,4 @@
-"""A hundred thousand tasks that wait for one: what is answered of them, and in how much memory."""
+"""A hundred thousand tasks that wait for one: the answers, and the memory use."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def told(server: Wire, tool: str, **arguments: object) -> dict[str, Any]:
 
 
 def megabytes(server: Wire) -> int:
-    """The most memory that the server has ever had, where the system says so."""
+    """Return the server's peak memory in MiB, or 0 if it is unknown."""
     status = Path(f"/proc/{server.process.pid}/status")
     if not status.exists():
         return 0

@@ -65,12 +65,12 @@ def project(
 
 
 def environment(project: EngineProject) -> dict[str, str]:
-    """What a server finds in its environment: the SDK's client passes little on."""
+    """Return a server's environment: the SDK's client passes little on."""
     return {VARIABLE: project.dsn} if project.dsn else {}
 
 
 def written(root: Path, text: str, config: str = "") -> None:
-    """Write a file of queries, and the server anew."""
+    """Write a file of queries, and regenerate the server."""
     folder = root / ".ralph" / "queries"
     folder.mkdir(exist_ok=True)
     (folder / "a.sql").write_text(text, encoding="utf-8")
@@ -157,7 +157,7 @@ def test_what_is_written_is_journaled_and_can_be_undone(project: EngineProject) 
 
 
 def test_who_has_which(project: EngineProject) -> None:
-    """A person has all, interactive sessions what reads, others what is named."""
+    """The user has all, interactive sessions have the reading ones, others the named ones."""
     queries = {"titled", "titles", "rename", "forget", "endless", "long"}
     for recipe, expected in (
         ("manual", queries),

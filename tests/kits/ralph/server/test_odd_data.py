@@ -1,4 +1,4 @@
-"""Rows that others left behind: read without loss, and never rewritten unasked."""
+"""Odd rows from other programs: read without loss, and never rewritten without a request."""
 
 import json
 import sqlite3
@@ -13,7 +13,7 @@ from driving import ROWS, SCHEMAS, Driver, connected, create_database, query, qu
 from ralphgen.emit.workflows import regenerate
 
 LISTS = ("tags", "acceptance_criteria", "context_files", "output_artifacts")
-ODD_LISTS: dict[str, tuple[object, Any]] = {  # what is stored, what is read; None for unreadable
+ODD_LISTS: dict[str, tuple[object, Any]] = {  # stored value, decoded value; None if unreadable
     "null": (None, []),
     "the word": ("null", []),
     "blank": (" \n", []),
@@ -104,7 +104,7 @@ def server(project: Path) -> Iterator[Driver]:
 
 
 def dump(project: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Every value of every row with its type, as bytes where it is text."""
+    """Return every value of every row with its type, text as bytes."""
     tables = ("metadata", "features", "disciplines", "tasks", "task_comments")
     with closing(sqlite3.connect(project / ".ralph" / "db" / "ralph.db")) as connection:
         connection.text_factory = bytes

@@ -144,7 +144,7 @@ URIS = (
     "ralph://tasks/99",
     "ralph://progress",
 )
-# What is said in other words: by SQLite, and by PostgreSQL.
+# Different wordings: of SQLite, and of PostgreSQL.
 WORDINGS = {
     '"title" contains the character U+0000, which the database cannot store: remove it': (
         "a string contains the character U+0000, which the database cannot store"
@@ -154,7 +154,7 @@ STAMPS = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|\+00:00)?)?"
 
 
 def told(text: str) -> str:
-    """An answer without what differs between two moments."""
+    """Return an answer without its times."""
     return re.sub(STAMPS, "WHEN", text)
 
 

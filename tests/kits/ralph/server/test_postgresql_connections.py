@@ -1,4 +1,4 @@
-"""A server on PostgreSQL loses nothing with its connection, nor beside others who write."""
+"""A server on PostgreSQL loses nothing when it loses its connection, or next to other writers."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Done is a fact: what a lying agent tries, and what keeps its task from being done."""
+"""Done requires proof: attempts of a lying agent, and the refusals to close its task."""
 
 import json
 import os
@@ -272,11 +272,11 @@ def test_evidence_of_another_session_proves_nothing(project: Path) -> None:
 
 
 def test_a_session_keeps_the_checks_that_it_began_with(project: Path) -> None:
-    """A server that was written anew meanwhile asks for no less, and not for more."""
+    """A server that was regenerated meanwhile requires neither less nor more."""
     session = opened(project, "task_execution", task=1)
     path = project / ".ralph/mcp/ralph/done.py"
     with client_of(session.mcp_config) as server:
-        path.unlink()  # of a server that is running already
+        path.unlink()  # of a running server
         answer = server.call("run_checks")
 
     assert ["tests"] == [one["name"] for one in answer["checks"]]

@@ -1,4 +1,4 @@
-"""`filter_ready`: the tasks that can be begun, in the order in which they are to be."""
+"""`filter_ready`: the ready tasks, in their recommended order."""
 
 import json
 from collections.abc import Sequence

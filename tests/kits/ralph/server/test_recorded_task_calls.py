@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 RECORDING = Path(__file__).with_name("recorded_task_calls.json")
 TASK, WAITING = 2, 3
 HOLDERS = ("none", "own", "other", "gone")
-SOME = ("done", "pending", "skipped")  # what slow actors set
+SOME = ("done", "pending", "skipped")  # set by slow actors
 Call = Callable[[], str]
 STATE = f"""
 SELECT 'task', status, CASE WHEN completed IS NULL THEN '' ELSE 'completed' END, blocked_by
@@ -77,7 +77,7 @@ def test_each_call_on_a_task_is_as_recorded(engine: str, tmp_path: Path) -> None
 
 
 def outcome_of(root: Path, status: str, holder: str, own: str, call: Call) -> str:
-    """The answer to a call, then what it has changed, and its entries in the journal."""
+    """Return the answer to a call, its changes, and its entries in the journal."""
     before = reset(root, status, holder, own)
     answer = call()
     moved = [str(row) for row in query(root, STATE) if row not in before]

@@ -1,4 +1,4 @@
-"""run_checks with the official client: what it answers, joins, outlives, and keeps."""
+"""run_checks with the official client: its answers, joined runs, restarts, and evidence."""
 
 import mmap
 import os
@@ -254,7 +254,7 @@ def test_checks_outlive_a_client_that_loses_its_patience(tmp_path: Path) -> None
         assert (1, [3]) == (runs(root), codes)
         server.call("run_checks")
 
-    assert 2 == runs(root)  # what somebody was told is not told again, where it failed
+    assert 2 == runs(root)  # a failing report is not repeated
 
 
 def test_what_has_passed_is_not_run_again_on_the_same_files(tmp_path: Path) -> None:

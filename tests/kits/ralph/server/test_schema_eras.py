@@ -235,7 +235,7 @@ def test_a_server_for_an_older_schema_refuses_until_regen(tmp_path: Path) -> Non
 
 
 def test_columns_of_lax_tables_take_numbers_and_dates(tmp_path: Path) -> None:
-    """A DATE or BOOLEAN column of a table that is not STRICT holds whatever it is given."""
+    """A DATE or BOOLEAN column of a table that is not STRICT accepts any value."""
     lax = (SCHEMAS / "a8.sql").read_text(encoding="utf-8").replace(") STRICT;", ");")
     column = "ALTER TABLE tasks ADD COLUMN due DATE"
     create_database(tmp_path, lax, ROWS, column, "ALTER TABLE tasks ADD COLUMN urgent BOOLEAN")

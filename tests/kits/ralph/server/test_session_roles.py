@@ -1,4 +1,4 @@
-"""What the login of a session may do in PostgreSQL: what its tools can, from whatever program."""
+"""The permissions of a session's login in PostgreSQL: those of its tools, in any program."""
 
 import re
 from collections.abc import Iterator
@@ -182,7 +182,7 @@ def test_another_login_of_the_app_keeps_its_rights(walled: Walled) -> None:
 
 
 def test_every_tool_of_every_recipe_is_allowed(walled: Walled) -> None:
-    """Each writing tool of a person's session works with a login of the role too."""
+    """Each writing tool of the user's session also works with a login of the role."""
     home = {"feature": "auth", "discipline": "backend"}
     with walled.login("manual") as dsn, connected(walled.root, env={VARIABLE: dsn}) as server:
         task = server.call("create_task", title="Walls", **home)["id"]
@@ -208,7 +208,7 @@ def test_every_tool_of_every_recipe_is_allowed(walled: Walled) -> None:
 
 @pytest.mark.parametrize("function", ["ralphgen_guard", "ralphgen_record"])
 def test_no_session_runs_the_walls_on_a_table_of_its_own(walled: Walled, function: str) -> None:
-    """They run with the rights of the owner, and so would what its types and casts call."""
+    """They run with the owner's rights, and so would the types and casts that they call."""
     with walled.login("task_execution", task=1) as dsn:
         own = "CREATE TEMP TABLE own (status text); CREATE TRIGGER g BEFORE UPDATE ON own"
         text = refused(dsn, f"{own} FOR EACH ROW EXECUTE FUNCTION public.{function}()")
@@ -318,7 +318,7 @@ def test_no_task_of_others_is_claimed(walled: Walled) -> None:
         assert "permission denied" in refused(dsn, f"{claim} (4, 'test', 1)")
     with walled.login("task_execution", task=1, token=1) as dsn, psycopg.connect(dsn) as connection:
         for change in ("expires = '9998'", "session = NULL", "session = 'test'"):
-            sql = f"UPDATE ralphgen_claims SET {change}"  # of its own alone
+            sql = f"UPDATE ralphgen_claims SET {change}"  # only of its own
             assert 1 == connection.execute(sql.encode()).rowcount
         connection.rollback()
 

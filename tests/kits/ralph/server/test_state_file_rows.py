@@ -65,7 +65,7 @@ def entries(root: Path, file: str = "progress.txt") -> list[tuple[int, str]]:
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", shortened([*range(6)], 0))
 def test_every_answer_is_that_of_files(both: tuple[Path, Path, str], seed: int) -> None:
-    """Pages, cursors and counts too, and what is refused."""
+    """This includes pages, cursors and counts, and refusals."""
     random = Random(seed)  # noqa: S311 - the same calls in each run
     ours, theirs, dsn = both
     with connected(ours) as sqlite, connected(theirs, env={VARIABLE: dsn}) as postgresql:
@@ -120,7 +120,7 @@ def log(root: Path) -> list[Entry]:
 def test_an_entry_that_a_person_put_there_by_hand_is_paged_as_in_a_file(
     both: tuple[Path, Path, str],
 ) -> None:
-    """One longer than a page, one that begins with white space, and lines without a head."""
+    """These are an entry longer than a page, one with leading white space, and headless lines."""
     ours, theirs, dsn = both
     pieces = ["  begins indented\n", "z" * 100_000, "by hand\n\n  more", "\u00e9" * 50_000, "last"]
     (ours / ".ralph/progress.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
@@ -196,7 +196,7 @@ def test_an_entry_that_cannot_be_put_on_record_is_not_added(both: tuple[Path, Pa
 
 @pytest.mark.thorough
 def test_an_undo_removes_exactly_the_rows_of_its_session(both: tuple[Path, Path, str]) -> None:
-    """Of two that are the same too, and the undo of the undo puts them back to their place."""
+    """This includes one of two equal entries, and undoing the undo restores their order."""
     _, root, dsn = both
     for session in ("one", "two", "one"):
         with connected(root, env={VARIABLE: dsn}, session_id=session) as server:

@@ -1,4 +1,4 @@
-"""The two state files: one entry a call, whatever its text."""
+"""The two state files: one entry per call, with any text."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which tasks are listed, in pages, with what a status comes to."""
+"""The listed tasks, in pages, with their computed states."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_filters_meet_and_misspelled_ones_are_mended(project: Path, server: Driv
 def test_a_list_says_once_what_people_call_features_and_disciplines(
     project: Path, server: Driver
 ) -> None:
-    """A name that people use as it is needs no other; nor does a row without a feature."""
+    """A display name equal to the name is left out; so is a row without a feature."""
     rows = {"ui": 'The "UI"', "plain": "plain", "called": "Called  ü"}
     for number, (name, called) in enumerate(rows.items()):
         query(
@@ -45,7 +45,7 @@ def test_a_list_says_once_what_people_call_features_and_disciplines(
 
 
 def test_names_leave_room_for_the_tasks(project: Path, server: Driver) -> None:
-    """However long they are and whatever they hold: the page goes on and is no longer than any."""
+    """Long names with any content do not prevent further pages or exceed a page's limit."""
     for number in range(200):
         name, called = f"{number:03}-{'n' * 60}", '\\"\n' * 200
         query(

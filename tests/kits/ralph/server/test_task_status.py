@@ -1,4 +1,4 @@
-"""The status of a task: what moves with it, and what keeps it from moving."""
+"""The status of a task: accompanying changes, and refused transitions."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

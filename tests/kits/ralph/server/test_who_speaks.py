@@ -38,7 +38,7 @@ ODD: dict[str, Any] = {**FORM, "experimental": {"a": {"x/y": 1}}}
 REASON = {"reason": {"type": "string", "minLength": 1, "maxLength": 4_000, "title": "Reason"}}
 ANSWER = {"answer": {**REASON["reason"], "title": "Answer"}}
 TASK = 'Task 1 "Log in"'
-# What the server would ask, as an agent can compute it, and an answer that it would like.
+# The server's question, as an agent can compute it, and the agent's preferred answer.
 FORGERIES: dict[str, tuple[Question, dict[str, Any]]] = {
     "answer": (Question(f"A question blocks {TASK}:\n{QUESTION}", ANSWER), {"answer": FORGED}),
     "reason": (Question(f"Why is {TASK} blocked?", REASON), {"reason": "The user is away."}),

@@ -1,4 +1,4 @@
-"""Sections of a brief: no text closes its fence, and what is cut is cut in order and named."""
+"""Sections of a brief: no text closes its fence, and cuts are ordered and reported."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ALPHABET = st.characters(codec="utf-8", exclude_characters="`")
 
 
 def blocks(text: str) -> list[str]:
-    """What stands in the fences of a text, as CommonMark 0.31 reads it (section 4.5)."""
+    """Return the text in the fences, as CommonMark 0.31 reads it (section 4.5)."""
     found: list[str] = []
     fence = ""
     for line in re.split(r"\r\n|\n|\r", text):
@@ -110,7 +110,7 @@ def test_sections_are_cut_in_order_and_only_as_far_as_needed(
     assert [] == [at for at in cut if sections[at].rank is None]
     if len(BETWEEN.join(before)) <= most:
         assert [] == cut
-    # A section is cut only where those that come before it show as little as they can.
+    # A section is cut only if the preceding ones show as little as possible.
     last = max((place for place, (_, at) in enumerate(ranked) if at in cut), default=-1)
     assert all(is_least(sections[at]) for _, at in ranked[: max(last, 0)])
     for at, (old, new) in enumerate(zip(before, after, strict=True)):

@@ -38,7 +38,7 @@ JSON_VALUES = st.recursive(
 
 
 def seen(found: Decoded) -> tuple[list[Any], str | None, bool]:
-    """Everything a decoded list says."""
+    """Return every part of a decoded list."""
     return found.values, found.warning, found.readable
 
 
@@ -129,7 +129,7 @@ def test_objects_keep_every_key_and_its_order() -> None:
     "stored", ['[{"a":1},2]', "a; b", '{"a":1}', '[{"a":1,"a":2}]', '[{"a":1e999}]']
 )
 def test_what_is_no_list_of_objects_is_unreadable(stored: str) -> None:
-    """A key that stands twice counts too: one of the two would be gone after the next write."""
+    """A duplicate key counts too: the next write would lose one of the two values."""
     assert ([], UNREADABLE, False) == seen(decode_objects(stored))
 
 
@@ -174,7 +174,7 @@ def test_each_column_gets_the_format_that_it_has_always_had() -> None:
 
 
 def test_the_clock_is_read_in_utc() -> None:
-    """Two readings around a third: in any zone but UTC the third would not lie between them.
+    """In any zone but UTC, the tested time would not be between two other readings.
 
     The clock of whole seconds turns a few milliseconds after the fine one.
     """

@@ -137,7 +137,7 @@ def test_a_duplicate_leaves_the_older_as_it_is_and_counts_one_hit_more() -> None
 
 @pytest.mark.parametrize(("task_id", "hits"), [(3, 1), (4, 2), (None, 2)])
 def test_a_task_that_repeats_itself_does_not_count(task_id: int | None, hits: int) -> None:
-    """Upstream let an agent raise the rank of its own learning by saying it again."""
+    """Upstream let an agent raise the rank of its learning by repeating it."""
     outcome = learn(
         [stored("Retries need a jitter", task_id=3)], "Retries need a jitter", task_id=task_id
     )
@@ -152,7 +152,7 @@ def test_without_tasks_every_repetition_counts() -> None:
 
 
 def test_a_conflict_keeps_both_whole() -> None:
-    """Upstream replaced the older one, with its hits and though a person had written it."""
+    """Upstream replaced the older one, with its hits, even if the user had written it."""
     old = stored("Use localStorage for auth tokens", source="human", hit_count=9, reason="mine")
 
     outcome = learn([old], "Don't use localStorage for auth tokens", reason="leaks")

@@ -40,7 +40,7 @@ def test_more_tasks_than_are_counted_at_once() -> None:
 @settings(max_examples=examples(100))
 @given(st.lists(st.lists(st.sampled_from(TASKS)), min_size=12, max_size=12))
 def test_circles_end_nothing_and_lose_nobody(wanted: list[list[int]]) -> None:
-    """What waits in a circle waits for what the circle waits for."""
+    """A task in a cycle waits for all dependencies of the cycle."""
     needs = {task: needed if task else [] for task, needed in enumerate(wanted)}
 
     assert followed(needs, 0) <= claims.waiting(needs, [0])[0] < len(needs)

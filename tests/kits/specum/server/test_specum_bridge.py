@@ -17,7 +17,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def test_a_task_that_is_planned_anew_is_another(root: Path, driver: Driver) -> None:
-    """What was done under its key in an earlier plan ticks nothing in this one."""
+    """Work done under its key in an earlier plan ticks nothing in this one."""
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     ok(driver, "ralph_complete_phase", **IMPORT)
     query(root, "UPDATE tasks SET status = 'done' WHERE id >= 3")
@@ -40,7 +40,7 @@ def test_an_agent_on_a_task_of_no_spec_gets_none_of_another(root: Path) -> None:
 
 
 def test_boxes_follow_the_status_of_the_projects_tasks(root: Path, driver: Driver) -> None:
-    """Done and skipped tick a box; a task that is opened again leaves it to the person."""
+    """Done and skipped tick a box; the box of a reopened task is left to the user."""
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     with connected(root) as tasks:
         ok(driver, "ralph_complete_phase", **IMPORT)
@@ -142,7 +142,7 @@ def test_an_agent_on_one_task_has_both_kits_and_its_done_task_ticks_its_box(
 
 
 def test_a_session_on_a_task_gets_it_whatever_spec_is_current(root: Path, driver: Driver) -> None:
-    """Nor is it told that everything is complete where its own box is ticked."""
+    """The answer does not report completion if only its own box is ticked."""
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     ok(driver, "ralph_complete_phase", **IMPORT)
     lay_spec(root, "other", state={"phase": "execution"}, tasks="- [ ] 1.1 Another\n")

@@ -1,11 +1,11 @@
-"""How a spec ends early: it loses its state, or all of its files where that is asked for."""
+"""The early end of a spec: it loses its state, or all of its files on request."""
 
 from command_line import texts
 from specum_projects import STATE, Desk
 
 
 class TestCancel:
-    """What goes, and what stays."""
+    """Removed and kept files."""
 
     def test_the_current_spec_loses_its_state_and_nothing_else(self, desk: Desk) -> None:
         desk.spec_in("design")

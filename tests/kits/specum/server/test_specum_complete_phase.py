@@ -89,7 +89,7 @@ class TestPhases:
 
 
 class TestWhatIsMissing:
-    """What is not there is told, and stops nobody without need."""
+    """Missing parts are reported, and block only if necessary."""
 
     @pytest.mark.parametrize("text", [None, "", " \n\n"])
     @pytest.mark.parametrize("phase", NEXT)
@@ -175,7 +175,7 @@ class TestArguments:
 
 
 class TestImport:
-    """What has to do with tasks of the project."""
+    """Effects on tasks of the project."""
 
     @pytest.mark.parametrize("more", [{}, {"import_tasks": False}])
     def test_where_tasks_belong_is_said_only_where_some_are_made(
@@ -213,7 +213,7 @@ class TestImport:
 
 
 class TestSummary:
-    """The summary stands once in the progress file, and harms nothing else there."""
+    """The summary occurs once in the progress file, and damages nothing else there."""
 
     def completed(self, desk: Desk, progress: str, summary: str) -> str:
         """The progress file after a phase, without its date."""
@@ -257,7 +257,7 @@ def test_the_goal_outlives_all_phases(desk: Desk) -> None:
 
 
 class TestApproval:
-    """Where the settings want it, a person agrees to a phase before the next one begins."""
+    """If the settings require it, the user approves a phase before the next one begins."""
 
     def test_the_answers_ask_for_it_but_in_quick_mode(self, tmp_path: Path) -> None:
         root = create_project(tmp_path / "p", config=f"{KITS}[specum]\napproval = true\n")

@@ -1,4 +1,4 @@
-"""The eleven tools are there and explained, and the streams carry what they should."""
+"""The eleven tools exist with descriptions, and the streams carry the right content."""
 
 import json
 import re

@@ -60,7 +60,7 @@ def title(text: str) -> str:
 
 
 class TestHandingOut:
-    """Which task comes, and what is written down."""
+    """The next task, and its recorded state."""
 
     def test_the_first_open_task_comes_with_all_that_it_takes(self, desk: Desk) -> None:
         desk.spec_in("execution")
@@ -169,7 +169,7 @@ class TestHandingOut:
 
 
 class TestLists:
-    """What counts as a task."""
+    """The syntax of tasks."""
 
     @pytest.mark.parametrize("phase", ["tasks", "execution"])
     @pytest.mark.parametrize("tasks", [None, "", "# Tasks\n\n- [ ] no id\n- 1.1 no box\n"])
@@ -203,7 +203,7 @@ class TestLists:
 
 
 class TestAttempts:
-    """How often a task is handed out."""
+    """The limit on attempts at a task."""
 
     def test_a_task_is_blocked_after_its_attempts_and_a_larger_number_goes_on(
         self, desk: Desk
@@ -265,7 +265,7 @@ class TestAttempts:
 
 
 class TestText:
-    """What an answer holds, and how long it gets."""
+    """The content and the length of an answer."""
 
     def test_fences_in_a_task_do_not_end_its_own(self, desk: Desk) -> None:
         block = "- [ ] 1.1 A\n  ```sh\n  x\n  ```\n  `````\n  y\n  `````\n  {{goal}} $& \\1"
@@ -324,7 +324,7 @@ class TestText:
 
 
 class TestDisk:
-    """What is written."""
+    """The written files."""
 
     def test_a_goal_of_their_own_and_a_file_without_sections_stay(self, desk: Desk) -> None:
         desk.spec_in("execution")

@@ -50,7 +50,7 @@ def test_only_a_session_that_may_create_tasks_may_import_them(
 def test_what_a_session_loses_of_creating_tasks_it_loses_of_importing_them(
     root: Path, tmp_path: Path
 ) -> None:
-    """A discipline, a context, and a kit that is off take it away alike."""
+    """A discipline, a context, and a disabled kit remove it alike."""
     config = KITS + '[disciplines.backend]\ndisable = ["ralph:create_task"]\n'
     disciplined = create_project(tmp_path / "disciplined", config=config)
     alone = create_project(tmp_path / "alone", config='kits = ["specum"]\n')
@@ -84,7 +84,7 @@ def test_a_session_that_is_tied_to_a_feature_imports_there_and_nowhere_else(root
 
 
 def test_a_session_that_gives_new_tasks_a_title_alone_imports_none(root: Path) -> None:
-    """An import would write what the session was denied: description, criteria, dependencies."""
+    """An import would write the denied fields: description, criteria, dependencies."""
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     narrowed = {"ralph": {"create_task": ["feature", "discipline", "title"]}}
     with connected(root, "yap", kit="specum", narrowed_arguments=narrowed) as driver:

@@ -1,4 +1,4 @@
-"""The tasks of a spec become tasks of the project: each once, with all that it says."""
+"""The tasks of a spec become tasks of the project: each once, with its whole content."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,7 @@ def own(tmp_path: Path) -> Path:
 
 
 def imported(root: Path) -> list[tuple[str, str, str, Any]]:
-    """By id, what tells an imported task from others: spec's key, title, status, dependencies."""
+    """Return, by id, the identifying data of imported tasks: key, title, status, dependencies."""
     sql = "SELECT id, tags, title, status, depends_on FROM tasks WHERE tags != '[]' ORDER BY id"
     rows = query(root, sql)
     of = {task: json.loads(tags)[1].removeprefix("spec-task:") for task, tags, *_ in rows}
@@ -72,7 +72,7 @@ def imported(root: Path) -> list[tuple[str, str, str, Any]]:
 
 
 def tagged(key: str, mark: str) -> str:
-    """The tags of an imported task, as they are stored."""
+    """Return the stored tags of an imported task."""
     return f'["spec:csv","spec-task:{key}","spec-mark:{mark}"]'
 
 
@@ -87,7 +87,7 @@ def test_each_task_becomes_one_of_the_project_with_all_that_it_says(
         first, last = tasks.call("get_task", id=3), tasks.call("get_task", id=5)
 
     assert "- **Imported**: 1.1 as task 3, 1.2 as task 4, 1.3 as task 5\n" in answer
-    assert "import_tasks" not in answer  # nobody is asked for what was just done
+    assert "import_tasks" not in answer  # no request for a completed step
     assert refusal.startswith("Currently in execution phase.")
     expected = {
         "id": 3,
@@ -107,7 +107,7 @@ def test_each_task_becomes_one_of_the_project_with_all_that_it_says(
 def test_neighbours_wait_for_the_group_before_them_and_not_for_each_other(
     root: Path, driver: Driver
 ) -> None:
-    """Checkpoints and tasks without the mark stand alone; repeated ids are told apart."""
+    """Checkpoints and tasks without the mark are separate; repeated ids are distinguished."""
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=GROUPS)
     ok(driver, "ralph_complete_phase", **IMPORT)
 
@@ -124,7 +124,7 @@ def test_neighbours_wait_for_the_group_before_them_and_not_for_each_other(
 
 
 def test_a_task_is_imported_once_however_often_it_is_asked_for(root: Path, driver: Driver) -> None:
-    """Later tasks are added to those that are there, of which nothing changes."""
+    """Later tasks are added to the existing ones, which do not change."""
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     ok(driver, "ralph_complete_phase", **IMPORT)
     query(root, "UPDATE tasks SET title = 'Renamed', feature = 'search' WHERE id = 4")

@@ -1,4 +1,4 @@
-"""Each phase hands out its task, all that was found before, and how to record what is done."""
+"""Each phase returns its task, all earlier findings, and how to record the result."""
 
 import re
 from pathlib import Path
@@ -40,7 +40,7 @@ def fenced(text: str, fence: str = "````") -> str:
 
 
 def section(text: str, name: str) -> str:
-    """What an answer says between one of its sections and the next."""
+    """Return the part of an answer between one of its sections and the next."""
     after = text.split(f"\n{name}\n", maxsplit=1)[1]
     following = [after.index(f"\n{other}\n") for other in SECTIONS if f"\n{other}\n" in after]
     return after[: min(following, default=len(after))].strip()
@@ -84,7 +84,7 @@ class TestAnswer:
 
 
 class TestContext:
-    """What was found before."""
+    """Earlier findings."""
 
     @pytest.mark.parametrize("phase", HANDED)
     def test_it_holds_the_goal_and_all_earlier_artifacts_in_order(
@@ -175,7 +175,7 @@ class TestContext:
 
 
 class TestLength:
-    """An answer fits into a context, whatever the files hold."""
+    """An answer fits into a context, for any files."""
 
     def test_the_longest_give_way_first(self, desk: Desk) -> None:
         desk.spec_in("tasks")

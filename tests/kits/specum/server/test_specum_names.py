@@ -9,7 +9,7 @@ import pytest
 from command_line import texts
 from specum_projects import GOAL, PHASES, STATE, Desk, sitting
 
-# Each tool that takes the name of a spec, with what it needs besides.
+# Each tool that takes the name of a spec, with its other required arguments.
 NAMING: list[tuple[str, str, dict[str, Any]]] = [
     ("ralph_switch", "name", {}),
     ("ralph_cancel", "spec_name", {}),
@@ -57,7 +57,7 @@ BAD_NAMES = [
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A spec, a link to a folder beside the project, a file, and what a name could reach."""
+    """A spec, a link to a folder next to the project, a file, and possible targets of a name."""
     folder = tmp_path_factory.mktemp("sweep")
     with sitting(folder) as desk:
         desk.spec_in("research")
@@ -76,7 +76,7 @@ def around(sweep: Desk) -> dict[str, tuple[bytes, int]]:
 
 
 class TestNames:
-    """A name never leads out of `specs/`, whatever it is."""
+    """No name ever leads out of `specs/`."""
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: repr(name[:20]))
@@ -117,7 +117,7 @@ class TestNames:
     def test_no_pointer_leads_there_either(
         self, sweep: Desk, around: dict[str, tuple[bytes, int]], pointer: str
     ) -> None:
-        if pointer.strip() == "auth":  # white space around it is no matter
+        if pointer.strip() == "auth":  # white space around it is ignored
             return
         (sweep.specs / ".current-spec").write_bytes(pointer.encode())
         specs = texts(sweep.specs)
@@ -133,7 +133,7 @@ class TestNames:
 
 
 def lay_bait(folder: Path) -> None:
-    """A folder that would be a spec if it lay in the right place."""
+    """Create a folder that would be a spec in the right place."""
     folder.mkdir(parents=True)
     (folder / STATE).write_text(json.dumps({"phase": "research"}), encoding="utf-8")
     (folder / "research.md").write_text("secret\n", encoding="utf-8")

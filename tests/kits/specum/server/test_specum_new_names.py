@@ -12,7 +12,7 @@ from wire import running
 
 
 class TestNames:
-    """How it is called."""
+    """The name of a new spec."""
 
     @pytest.mark.parametrize("goal", ["!!!", "日本語", "$& {{}}", "-"])
     def test_a_goal_of_symbols_needs_a_name(self, desk: Desk, goal: str) -> None:

@@ -1,4 +1,4 @@
-"""What each kind of session has of the kit, and that no word speaks of what it does not have."""
+"""The tools of each kind of session, and texts that mention only these."""
 
 import json
 import re
@@ -27,7 +27,7 @@ SEES = {
     "task_execution": LOOKS | {"ralph_implement", "ralph_complete_phase"},
     "opus_review": LOOKS,
 }
-# Sessions of the project's own, which have little; `least` has every tool, and of each the least.
+# The project's own recipes, with few tools; `least` has every tool with minimal arguments.
 OWN = {
     "researcher": 'base = "yap"\nallow = {specum = ["ralph_research"]}\n',
     "closer": 'base = "yap"\nallow = {specum = ["ralph_complete_phase", "ralph_switch"]}\n',
@@ -47,7 +47,7 @@ ralph_tasks = []
 ralph_implement = []
 """,
 }
-# Arguments whose names are no words of everyday language.
+# Arguments with names outside everyday language.
 TELLING = {"spec_name", "max_iterations", "import_tasks", "delete_files"}
 RUNNING = {"phase": "execution", "taskIteration": 5, "lastServedTask": "1.1"}
 SCENES: Mapping[str, Mapping[str, Any]] = {
@@ -173,7 +173,7 @@ SWEEP = [pytest.param(name, SCENARIOS, marks=pytest.mark.soak) for name in UNLIK
 def test_no_word_names_a_tool_or_an_argument_that_the_session_does_not_have(
     project: Path, recipe: str, scenes: tuple[str, ...]
 ) -> None:
-    """Lists, instructions, prompts, answers and refusals, however the specs stand."""
+    """This covers lists, instructions, prompts, answers and refusals, for any specs."""
     (project / "specs").mkdir(exist_ok=True)
     with connected(project, recipe, kit="specum") as driver:
         tools = {tool["name"]: tool for tool in driver.tools()}
@@ -192,7 +192,7 @@ def test_no_word_names_a_tool_or_an_argument_that_the_session_does_not_have(
 
 
 def prompt_texts(driver: Driver) -> list[str]:
-    """What the prompts of a session say of themselves, and what each of them says."""
+    """Return the descriptions and contents of a session's prompts."""
     client, call = driver.client, driver.portal.call
     prompts = call(client.list_prompts).prompts
     texts = [prompt.model_dump_json() for prompt in prompts]
@@ -241,7 +241,7 @@ disable = ["specum:ralph_start", "ralph_cancel"]
 
 
 def test_text_stays_text_where_a_project_asks_for_structured_output(tmp_path: Path) -> None:
-    """Instructions to an agent have no fields: no output schema, and nothing is said twice."""
+    """Instructions to an agent have no fields: there is no output schema and no repetition."""
     config = f"{KITS}structured_output = true\n"
     root = create_project(tmp_path, config=config)
     with connected(root, kit="specum") as driver:

@@ -1,4 +1,4 @@
-"""The prompts with which a person starts a phase, and the commands that speak of the kit."""
+"""The prompts with which the user starts a phase, and the kit's commands."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -77,7 +77,7 @@ def test_there_is_a_prompt_for_each_phase_and_four_take_the_name_of_a_spec(perso
 
 
 def test_a_prompt_leads_to_the_tool_of_its_phase(person: Driver) -> None:
-    """The prompt holds no instructions of its own: those are the tool's, as the spec stands."""
+    """The prompt has no instructions: the tool returns them, depending on the spec."""
     assert LEADS == {name: said(person, name) for name in LEADS}
     assert f"{CALLED} Then" in said(person, "research", {"spec_name": "auth"})
 

@@ -25,7 +25,7 @@ Run ralph_research.
 
 
 class TestBeginning:
-    """What a new spec consists of."""
+    """The parts of a new spec."""
 
     def test_a_name_and_a_goal_make_a_spec_and_its_four_files(self, desk: Desk) -> None:
         assert STARTED == desk.says("ralph_start", name="auth", goal=GOAL)
@@ -90,7 +90,7 @@ class TestBeginning:
 
 
 class TestText:
-    """What a user says is text, and nothing more."""
+    """The user's input is text, and nothing more."""
 
     @pytest.mark.parametrize(
         "goal",
@@ -155,7 +155,7 @@ class TestTemplate:
 
 
 class TestGit:
-    """What git ignores."""
+    """The files that git ignores."""
 
     @pytest.mark.parametrize(
         ("before", "after"),
@@ -190,7 +190,7 @@ class TestGit:
 
 
 class TestDisk:
-    """What the disk refuses is told in a sentence."""
+    """Errors of the disk are reported in a sentence."""
 
     def test_a_pointer_that_cannot_be_written_is_a_warning(self, desk: Desk) -> None:
         (desk.specs / ".current-spec").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A spec that is there begins again in its place, and keeps what it has."""
+"""An existing spec starts again in its place, and keeps its files."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from unprivileged import told, unprivileged
 
 
 class TestAgain:
-    """A spec without a usable state goes on in its place."""
+    """A spec without a usable state continues in its place."""
 
     @pytest.mark.parametrize("phase", PHASES)
     def test_a_spec_without_state_goes_on_where_its_files_are(self, desk: Desk, phase: str) -> None:

@@ -1,4 +1,4 @@
-"""How specs stand: one row for each, with its phase and its ticks."""
+"""The status of specs: one row for each, with its phase and its ticks."""
 
 import pytest
 from command_line import texts

@@ -15,7 +15,7 @@ Switched to "auth".
 
 
 class TestSwitch:
-    """Which spec is meant."""
+    """The choice of the spec."""
 
     def test_it_says_where_the_other_spec_stands(self, desk: Desk) -> None:
         desk.spec_in("design", name="auth")

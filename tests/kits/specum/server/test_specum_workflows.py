@@ -1,4 +1,4 @@
-"""Whole workflows on specs, call by call: what is answered, and what lies on the disk then."""
+"""Whole workflows on specs, call by call: the answers, and the files afterwards."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ RELATED = {
 def test_a_spec_goes_from_its_goal_to_its_end_over_a_restart_of_the_server(
     root: Path, era: Era
 ) -> None:
-    """After each call, the state and the pointer say so, and nothing else has changed."""
+    """After each call, the state and the pointer agree, and nothing else has changed."""
     with connected(root, kit="specum", era=era) as driver:
         assert [tool.name for tool in TOOLS] == driver.names()
         begun(driver, root)
@@ -89,7 +89,7 @@ def begun(driver: Driver, root: Path) -> None:
 
 
 def handed_out(driver: Driver, root: Path, phase: str, artifact: str) -> None:
-    """The instructions of a phase, on which the client writes its artifact."""
+    """Return the instructions of a phase, and write its artifact as a client."""
     before = state_of(root, NAME)
     with changing(root):
         answer = ok(driver, f"ralph_{phase}")
@@ -159,7 +159,7 @@ def cancelled(driver: Driver, root: Path) -> None:
 
 
 def test_two_specs_grow_side_by_side_when_they_are_named(root: Path, driver: Driver) -> None:
-    """What is named stays named: the current spec changes with start and switch alone."""
+    """A named spec is used: only start and switch change the current spec."""
     ok(driver, "ralph_start", name="one", goal="The first goal")
     ok(driver, "ralph_start", name="two", goal="The second goal")
     for phase in ("research", "requirements"):
@@ -274,7 +274,7 @@ def test_quick_mode_goes_from_the_goal_to_the_tasks_in_one_step(root: Path, driv
 
 
 def test_specs_that_lie_there_are_served_as_they_stand(tmp_path: Path) -> None:
-    """Those of the fixture: one in execution, one as the plugin left it, one completed."""
+    """These are the fixture's: one in execution, one left by the plugin, one completed."""
     root = lay_down("specum", tmp_path)
     regenerate(root, force=False, say=quiet)
     with connected(root, kit="specum") as driver:

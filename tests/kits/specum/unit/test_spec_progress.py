@@ -1,4 +1,4 @@
-"""What a person or a model says goes into the progress file as text, and stays what it was."""
+"""Input of users and models goes into the progress file as text, unchanged."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class TestSummary:
 
 
 class TestPhase:
-    """A spec that does not begin with research does not say that it does."""
+    """A spec that skips research does not claim to begin with it."""
 
     def test_the_template_of_the_server_speaks_of_another_phase(self) -> None:
         shipped = SHIPPED.read_text(encoding="utf-8")

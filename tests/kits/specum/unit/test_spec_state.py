@@ -1,4 +1,4 @@
-"""A state is read as strictly as it must be, and written so that others can go on with it."""
+"""A state is read as strictly as necessary, and written so that other tools can continue."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def specs(root: Path) -> Specs:
 
 
 def read(root: Path, content: object) -> State | Corrupt | None:
-    """What a state file with this content is read as; an object is written as JSON."""
+    """Return the parsed state of a file with this content; an object is written as JSON."""
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     (root / FILE).write_bytes(data)
     state = read_state(Specs(str(root), str(root)), "auth")
@@ -77,7 +77,7 @@ def why(root: Path, content: object) -> str:
 
 
 class TestReading:
-    """Whatever a tool of the family wrote is taken; what cannot be relied on is said, not moved."""
+    """States of related tools are accepted; unreliable ones are reported and not moved."""
 
     def test_without_a_file_or_a_folder_there_is_none(self, specs: Specs) -> None:
         assert read_state(specs, "auth") is None

@@ -1,4 +1,4 @@
-"""Specs are read, written and deleted where they are, and nothing else is ever touched."""
+"""Specs are read, written and deleted in place, and nothing else is ever touched."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HIDDEN = "what nobody may see"
 BAD_NAMES = ["", ".", "..", "../x", "a/b", "/nowhere", "a\0b", "A", "x" * 65, "-", "auth\n"]
 BAD_FILES = [".", "..", "../x.md", "a/b.md", "/nowhere/a.md", "a\0b"]
 
-# Not as root, who may read and write everywhere. What is loaded later must be loaded before.
+# Not as root, who may read and write everywhere. Later imports must happen before.
 UNPRIVILEGED = """
 import encodings.utf_8_sig, encodings.utf_16_le, os, sys
 from ralphgen.runtime.errors import ToolError
@@ -56,7 +56,7 @@ except ToolError as error:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with the spec "auth", and a file beside the project."""
+    """A project with the spec "auth", and a file next to the project."""
     root = tmp_path / "project"
     (root / "specs/auth").mkdir(parents=True)
     (tmp_path / "secret.md").write_text(HIDDEN, encoding="utf-8")
@@ -142,7 +142,7 @@ class TestListing:
 
 
 class TestCurrent:
-    """The pointer says a name; who asks decides what to make of it."""
+    """The pointer contains a name; the caller decides how to use it."""
 
     @pytest.mark.parametrize(
         ("content", "name"),
@@ -227,7 +227,7 @@ class TestCurrent:
 
 
 class TestReading:
-    """What a person or another tool put into a file never stops the server."""
+    """Contents that users and other tools write never stop the server."""
 
     def test_a_long_file_is_cut_after_a_line_with_a_note(self, auth: Path, specs: Specs) -> None:
         (auth / "research.md").write_bytes(("ü" * 49 + "\n").encode() * 12_000)
@@ -366,7 +366,7 @@ class TestReading:
 
 
 class TestWriting:
-    """A file is the old or the new one, whatever happens."""
+    """A file is always the old or the new one."""
 
     def test_text_is_written_as_utf_8_with_its_own_line_ends(
         self, auth: Path, specs: Specs
@@ -589,7 +589,7 @@ class TestDeleting:
 
 
 class TestIgnoring:
-    """What changes with every step stays out of git, and the rest of the file stays as it is."""
+    """Files that change with every step are ignored by git; the rest of the file is unchanged."""
 
     @pytest.mark.parametrize(
         ("before", "after"),
@@ -660,7 +660,7 @@ PATHS = st.text(max_size=12) | st.lists(PIECES, max_size=5).map("".join)
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a project deep in it, and around that what nobody may see."""
+    """A folder with a project deep in it, and unreadable files around that."""
     place = tmp_path_factory.mktemp("place")
     specs = place / "a/b/c/project/specs"
     (specs / "auth").mkdir(parents=True)
@@ -673,7 +673,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestAnyName:
-    """Whatever a client says, what is outside of `specs/` is as it was, and stays unread."""
+    """With any name, files outside `specs/` are unchanged and unread."""
 
     @settings(max_examples=examples(150), deadline=None)
     @given(name=PATHS, file=PATHS)

@@ -1,4 +1,4 @@
-"""Tasks are found where they are, nowhere else, and ticking one changes one character."""
+"""Tasks are found only in their places, and ticking one changes one character."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class TestFinding:
 
 
 class TestFences:
-    """What is shown as code is no task, and no fence that someone forgot hides one."""
+    """Code is not a task, and an unclosed fence hides no task."""
 
     @pytest.mark.parametrize(
         "text",
@@ -197,7 +197,7 @@ class TestFences:
 
 
 class TestBlocks:
-    """All that a task says, from its box to the next."""
+    """The whole text of a task, from its box to the next."""
 
     def test_a_block_ends_at_the_next_box_or_higher_heading(self) -> None:
         first, second, third, check = (task.block for task in parse_tasks(LIST))
@@ -227,7 +227,7 @@ class TestBlocks:
 
 
 class TestFields:
-    """What a task says under its five labels."""
+    """The values under a task's five labels."""
 
     def test_all_fields_are_read(self) -> None:
         first, second, third, _ = parse_tasks(LIST)
@@ -335,7 +335,7 @@ TEXTS = st.lists(st.tuples(PIECES | st.text(max_size=6), ENDS), max_size=16).map
 
 
 class TestAnyText:
-    """Whatever a model writes, it is read."""
+    """Any text of a model can be read."""
 
     @settings(deadline=None)
     @given(TEXTS)

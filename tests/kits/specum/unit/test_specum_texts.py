@@ -1,4 +1,4 @@
-"""The texts of the spec workflow: what each must cover, and the form that programs rely on."""
+"""The texts of the spec workflow: their required topics, and the form that programs need."""
 
 import re
 from pathlib import Path
@@ -45,7 +45,7 @@ def text(name: str) -> str:
 
 
 def boxes(document: str) -> list[str]:
-    """The lines that begin with a box in column 0: what a reader of tasks takes for a task."""
+    """Return the lines that begin with a box in column 0, which readers parse as tasks."""
     return [line for line in document.splitlines() if re.match(r"[-*+] \[.?\]", line)]
 
 
@@ -71,7 +71,7 @@ def test_there_are_five_prompts_and_five_templates() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_a_file_is_clean(path: Path) -> None:
-    """No stray bytes: the files are diffed by people and sent to models as they are."""
+    """No stray bytes: users diff the files, and models receive them unchanged."""
     document = path.read_bytes().decode("utf-8")
 
     assert document.endswith("\n")
@@ -93,7 +93,7 @@ def test_no_text_speaks_of_one_client_alone(path: Path, word: str) -> None:
 
 @pytest.mark.parametrize(("name", "phase"), PHASES.items())
 def test_a_planning_prompt_ends_its_phase(name: str, phase: str) -> None:
-    """It names no tool but the one that does so: others may be switched off."""
+    """It names only the tool that does so: others may be switched off."""
     prompt = text(name)
     _, last = prompt.split("\n## Last step\n")
 
@@ -104,7 +104,7 @@ def test_a_planning_prompt_ends_its_phase(name: str, phase: str) -> None:
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_a_prompt_asks_for_headings_that_exist(name: str) -> None:
-    """What is to be written under a heading of the progress file finds it there."""
+    """The progress file has each heading under which a prompt asks to write."""
     named = set(re.findall(r"`## ([^`]+)`", text(name)))
 
     assert {"Learnings"} <= named

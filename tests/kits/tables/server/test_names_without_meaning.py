@@ -1,4 +1,4 @@
-"""In a project of tables alone a table's name says nothing: its keys are read from the database."""
+"""Without tasks, a table's name means nothing: its keys are read from the database."""
 
 import json
 import sqlite3

@@ -1,4 +1,4 @@
-"""Tools on tables with rules that a tool does not know of: what they hide, refuse and replace."""
+"""Tools on tables with rules that they do not know: hiding, refusing and replacing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,7 +112,7 @@ def test_what_no_key_or_text_can_be_is_refused(manual: Driver) -> None:
 
 
 def test_a_column_that_goes_is_missed_also_where_the_server_was_written_anew(root: Path) -> None:
-    """A server that goes on as it was does not take the name of the column for a text."""
+    """A server that keeps running does not take the name of the column for a text."""
     config = root / ".ralph/ralphgen.toml"
     config.write_text(CONFIG.replace('search = ["title"]\n', ""), encoding="utf-8")
     with connected(root) as driver:

@@ -1,4 +1,4 @@
-"""What the login of a session may do with the project's own tables, views and named queries."""
+"""A session login's permissions on the project's own tables, views and named queries."""
 
 import shutil
 from collections.abc import Iterator
@@ -129,7 +129,7 @@ def test_every_tool_of_a_bound_session_works(walled: Walled) -> None:
 
 @pytest.mark.thorough
 def test_a_row_that_others_would_go_with_unseen_stays(walled: Walled) -> None:
-    """Of a table without tools nobody knows whose rows they are, and its login reads none."""
+    """The owners of rows in a table without tools are unknown, and its login reads none."""
     log = "CREATE TABLE logs (id integer, risk integer REFERENCES risks ON DELETE CASCADE)"
     walled.run(log)
     try:

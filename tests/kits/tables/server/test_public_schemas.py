@@ -1,4 +1,4 @@
-"""Schemas of public fame, in words of our own: every tool takes any arguments without failing.
+"""Well-known schemas, reworded: every tool takes any arguments without failing.
 
 A shop of music, a trader, a rental of films, and what Django, Trac and Rails keep.
 """

@@ -1,6 +1,6 @@
-"""Schemas of public fame on PostgreSQL, in words of our own: every tool takes any arguments.
+"""Well-known schemas on PostgreSQL, reworded: every tool takes any arguments.
 
-A shop of music, and a rental of films with what PostgreSQL has of its own: enums, domains, arrays,
+A shop of music, and a rental of films with PostgreSQL's own features: enums, domains, arrays,
 ranges, partitions, triggers and a search vector.
 """
 

@@ -37,7 +37,7 @@ Execute = Callable[[str], None]
 
 @contextmanager
 def served(folder: Path, engine: str) -> Iterator[tuple[Path, Execute, dict[str, str]]]:
-    """A project with the view `shown`, what runs SQL in its database, and its environment."""
+    """A project with the view `shown`, a function that runs SQL, and its environment."""
     root = folder / "p"
     (root / ".ralph").mkdir(parents=True)
     config = root / ".ralph/ralphgen.toml"

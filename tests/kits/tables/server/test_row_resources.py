@@ -1,4 +1,4 @@
-"""Rows of the project's own tables as resources: templates, reading, completion and updates."""
+"""Rows of custom tables as resources: templates, reading, completion and updates."""
 
 import json
 import sqlite3

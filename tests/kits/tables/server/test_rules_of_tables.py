@@ -1,4 +1,4 @@
-"""What the database refuses is told with the rule that it breaks; no row takes another's place."""
+"""A refusal by the database names the broken rule; no row replaces another one."""
 
 import os
 from collections.abc import Iterator
@@ -86,7 +86,7 @@ def test_no_row_takes_the_place_of_another(tmp_path: Path) -> None:
         assert told in driver.refusal("create_slot", place="a", kind="z")
         assert told in driver.refusal("update_slot", **second, place="a")
         driver.call("create_slot")
-        assert told in driver.refusal("create_slot")  # of the value that it has by default
+        assert told in driver.refusal("create_slot")  # of its default value
         assert {"changed": ["place"], **second} == driver.call("update_slot", **second, place="c")
         assert 3 == driver.call("list_slots")["total"]
         assert "a" == driver.call("get_slot", **first)["place"]

@@ -203,7 +203,7 @@ def test_a_session_about_a_feature_changes_its_rows_alone(model: Path) -> None:
 
 
 def test_a_session_without_the_row_that_a_table_is_bound_to_only_reads(model: Path) -> None:
-    """It could write rows of any feature: only a person's own sessions may."""
+    """Otherwise it could write rows of any feature, which only the user's own sessions may."""
 
     def own(driver: Driver) -> set[str]:
         return {name for name in driver.names() if name.endswith(("risk", "risks"))}
@@ -238,7 +238,7 @@ def test_a_column_that_goes_is_noticed_while_the_server_runs(model: Path, tmp_pa
 
 
 def test_tables_of_any_name_get_modules_and_tools_of_their_own(tmp_path: Path) -> None:
-    """Those of the kit's modules, of Python's words, and such as would share a name."""
+    """The names include those of the kit's modules, Python's keywords, and colliding ones."""
     names = ["project", "table_project", "class", "__init__", "limit", "A b", "a_b", "ä \U0001f600"]
     schema = "".join(f'CREATE TABLE "{name}" (id INTEGER PRIMARY KEY);' for name in names)
     config = "".join(f'[tables."{name}"]\n' for name in names)

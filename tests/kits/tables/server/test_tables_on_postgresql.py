@@ -164,7 +164,7 @@ def test_bytes_are_no_argument(manual: Driver) -> None:
 
 @pytest.mark.thorough
 def test_pages_of_rows_without_a_key_repeat_none_and_leave_none_out(tmp_path: Path) -> None:
-    """Where they lie changes with each write; types without an order have that of their text."""
+    """Each write changes their location; types without an order are sorted by their text."""
     schema = """
     CREATE TABLE lines (n integer, word text, facts json, spot point, marks xml, raw bytea);
     CREATE VIEW upper_lines AS SELECT n, upper(word) AS word FROM lines;

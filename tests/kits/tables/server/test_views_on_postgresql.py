@@ -1,4 +1,4 @@
-"""What a view on PostgreSQL passes on of columns that nobody may be shown is found, and refused."""
+"""Hidden columns that a view on PostgreSQL passes on are detected, and refused."""
 
 from collections.abc import Iterator
 from pathlib import Path
