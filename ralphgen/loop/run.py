@@ -1,6 +1,6 @@
 """The work of a loop: its limits, its events, its budget, and the workers that do sessions.
 
-A `Run` decides for all workers whether another session may begin, and with which agent.
+A `Run` decides for all workers whether another session may begin, and which agent it gets.
 """
 
 import re
@@ -606,8 +606,8 @@ def _no_progress(tasks: int) -> str:
 class Result:
     """The end of a session: `task` is None without a task, `cost` if it is not reported.
 
-    `error` is why no further session can run or be merged, or None. `limit` and `unavailable` are
-    those of `Run.ended`.
+    `error` is why no further session can run or be merged, or None. `Run.ended` describes
+    `limit` and `unavailable`.
     """
 
     task: int | None

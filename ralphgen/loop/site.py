@@ -81,7 +81,7 @@ from ralphgen.sessions.questions import open_questions
 from ralphgen.sessions.store import remove
 
 RECIPE, REVIEW = "task_execution", "opus_review"
-NOT_COUNTED = (*NO_ATTEMPT, STOPPED)  # outcomes of sessions whose unknown cost is no one's fault
+NOT_COUNTED = (*NO_ATTEMPT, STOPPED)  # outcomes of sessions whose unknown cost does not count
 
 
 class ProjectWorkplace:
@@ -175,18 +175,18 @@ class ProjectWorkplace:
         return Result(session.task, outcome, end.usage.cost, end.fault, end.limit, end.unavailable)
 
     def _cost(self, task: int | None, share: float | None) -> float | None:
-        """Return what a session may cost: its share, and not more than is left for its task."""
+        """Return the budget of a session: its share, but at most the rest of its task's budget."""
         if task is None or self._max_task_cost is None:
             return share
         left = max(self._max_task_cost - self._spent_on(task), 0.0)
         return left if share is None else min(share, left)
 
     def _spent_on(self, task: int) -> float:
-        """Return what the sessions of a task have cost, on record and as far as not reported."""
+        """Return the cost of the sessions of a task, with the shares of those without a report."""
         return cost_of_task(self._root, task) + self._unreported.get(task, 0.0)
 
     def _count_cost(self, task: int | None, end: SessionEnd, share: float | None) -> None:
-        """Let a session of a task that reports no cost count with its share, unless it was stopped.
+        """Count the share of a session that reports no cost.
 
         A session that a limit or the user ended must not use up the budget of its task.
         """
@@ -194,7 +194,7 @@ class ProjectWorkplace:
             self._unreported[task] = self._unreported.get(task, 0.0) + (share or 0.0)
 
     def _used_up(self, task: int | None) -> str:
-        """Return the reason why a task has no budget left, empty if it has some."""
+        """Return the reason why the budget of a task is used up, empty if it is not."""
         if task is None or self._max_task_cost is None:
             return ""
         spent = self._spent_on(task)
