@@ -101,7 +101,13 @@ def name_tasks(tasks: Iterable[Task]) -> list[Task]:
     a number. The first name that no task has is used. So the names depend only on the tasks and
     their order, not on the machine.
     """
-    named = _merged(tasks)
+    # A duplicate repeats the file and command of an earlier task.
+    first: dict[tuple[str, tuple[str, ...]], Task] = {}
+    for task in tasks:
+        kept = first.setdefault((task.path, task.argv or (task.name,)), task)
+        if kept.description is None:
+            kept.description = task.description
+    named = list(first.values())
     bearers: dict[str, int] = {}
     for task in named:
         bearers[task.name] = bearers.get(task.name, 0) + 1
@@ -168,16 +174,6 @@ def parts_of(pattern: str, name: str) -> list[str]:
         parts.append(name[at:end])
         at = end + len(text)
     return parts
-
-
-def _merged(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks without duplicates, which repeat an earlier file and command."""
-    first: dict[tuple[str, tuple[str, ...]], Task] = {}
-    for task in tasks:
-        kept = first.setdefault((task.path, task.argv or (task.name,)), task)
-        if kept.description is None:
-            kept.description = task.description
-    return list(first.values())
 
 
 def _suffixed(task: Task) -> Iterator[str]:

@@ -195,17 +195,13 @@ class Conditions:
         if operator == "IN_LIST":
             return left in right.split(";")
         if operator == "MATCHES":
-            return _matches(right, left)
+            try:
+                return bool(re.search(right, left)) if _PLAIN.fullmatch(right) else None
+            except re.error:
+                return None
         kind = next(one for one in ("STR", "VERSION_", "") if operator.startswith(one))
         order = _order(kind, left, right)
         return None if order is None else _ORDERS[operator.removeprefix(kind)](order)
-
-
-def _matches(pattern: str, text: str) -> bool | None:
-    try:
-        return bool(re.search(pattern, text)) if _PLAIN.fullmatch(pattern) else None
-    except re.error:
-        return None
 
 
 def _order(kind: str, left: str, right: str) -> int | None:

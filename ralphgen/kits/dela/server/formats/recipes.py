@@ -279,7 +279,11 @@ def just_tasks(folder: Folder) -> Iterator[Task]:
     dump decides which recipes exist and how they are described; it evaluates nothing for a dump.
     Raises `UnreadableError`; an import that cannot be used is reported.
     """
-    path = _justfile(folder)
+    names = [name for name in folder.entries() if name.lower() in NAMES]
+    paths = [path for path in map(folder.place, names) if folder.is_usable(path)]
+    if len(paths) > 1:
+        raise UnreadableError(paths[0], f'conflicts with "{names[1]}": just runs neither')
+    path = next(iter(paths), None)
     if path is None:
         return
     sources = JustSources(folder)
@@ -292,15 +296,6 @@ def just_tasks(folder: Folder) -> Iterator[Task]:
     for name, (description, source) in (listed or {}).items():
         if name not in recipes and folder.is_inside(source or path):
             yield _recipe_task(name, source or path, description)
-
-
-def _justfile(folder: Folder) -> str | None:
-    """Return the path of the justfile. Raises `UnreadableError` for two, as `just` does."""
-    names = [name for name in folder.entries() if name.lower() in NAMES]
-    paths = [path for path in map(folder.place, names) if folder.is_usable(path)]
-    if len(paths) > 1:
-        raise UnreadableError(paths[0], f'conflicts with "{names[1]}": just runs neither')
-    return next(iter(paths), None)
 
 
 def _recipe_task(name: str, path: str, description: str | None) -> Task:

@@ -78,14 +78,10 @@ def package_json_tasks(folder: Folder) -> Iterator[Task]:
             runner=manager,
             argv=(manager, "run", "--", name) if is_option else (manager, "run", name),
             path=real,
-            description=_text(script),
+            # JSON strings may contain lone surrogates.
+            description=one_line(script.encode("utf-8", "replace").decode("utf-8")),
             before_arguments=("--",) if manager == "npm" and not is_option else (),
         )
-
-
-def _text(script: str) -> str | None:
-    # JSON can spell half of a character.
-    return one_line(script.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _manager(folder: Folder, package: dict[str, Any]) -> str:
