@@ -1,4 +1,4 @@
-"""A task can be started where a person has allowed it, and the listing says the same as a start."""
+"""A task can be started if the user has allowed it, and the listing agrees with a start."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_a_file_that_is_unclear_allows_nothing_and_says_why(
 
 
 class TestPlaces:
-    """The first file that is there counts, as it is at the moment of the call."""
+    """The first existing file counts, in its state at the time of the call."""
 
     def test_without_a_file_nothing_is_allowed(self, root: Path, tmp_path: Path) -> None:
         """Also without a home: the server starts all the same."""

@@ -25,7 +25,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dela(
     root: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Driver]:
-    """A server on the repository, in which some make targets are allowed and one runner lacks."""
+    """A server on the repository, with some allowed make targets and one missing runner."""
     home = tmp_path_factory.mktemp("home")
     with serving(root, home, era=request.param) as driver:
         poetry = entry("Task", root / "pyproject.toml", "report")
@@ -54,7 +54,7 @@ def test_the_whole_listing_is_the_golden(
 
 
 def _portable(told: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """What is the same wherever the repository lies and whatever is installed there."""
+    """Return the facts that do not depend on the location and the installed programs."""
     kept = {name: value for name, value in told.items() if name not in OF_THE_MACHINE}
     return {**kept, "file_path": os.path.relpath(told["file_path"], root)}
 

@@ -1,4 +1,4 @@
-"""No plain call loads the SDK, and those that only look load hardly anything."""
+"""No plain call loads the SDK, and reading calls load hardly anything."""
 
 import json
 import subprocess
@@ -55,7 +55,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def home(root: Path, tmp_path: Path) -> Iterator[None]:
-    """A person allows all tasks of the project."""
+    """Allow all tasks of the project as the user."""
     with at_home(tmp_path / "home") as home:
         allow(home, entry("Directory", root))
         yield
@@ -80,7 +80,7 @@ def session(version: str, calls: Sequence[Call]) -> list[dict[str, Any]]:
 
 @contextmanager
 def bounded(process: subprocess.Popen[Any]) -> Iterator[None]:
-    """Kill a process that does not come to an end, so that nobody waits for its lines for ever."""
+    """Kill a process that does not end, so that its reader does not wait forever."""
     watch = Timer(PATIENCE, process.kill)
     watch.start()
     try:
@@ -90,7 +90,7 @@ def bounded(process: subprocess.Popen[Any]) -> Iterator[None]:
 
 
 def loaded(root: Path, version: str, calls: Sequence[Call]) -> set[str]:
-    """The modules that a server loads for a session all of whose calls it must answer."""
+    """Return the modules that a server loads to answer all calls of a session."""
     _, *command = server_command(root, "dela", *on_context(context_for(root, "manual")))
     frames = session(version, calls)
     with subprocess.Popen(

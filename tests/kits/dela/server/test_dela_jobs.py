@@ -1,4 +1,4 @@
-"""What was started is remembered with its output, and can be read, followed and stopped."""
+"""Started tasks are remembered with their output, and can be read, followed and stopped."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def numbers(lines: list[str]) -> list[int]:
 
 
 class TestStatus:
-    """Processes are told with what they were started as, and with how they ended."""
+    """Processes are reported with their start and their end."""
 
     def test_a_running_process_is_told_with_all_its_facts(self, dela: Driver, root: Path) -> None:
         gate = str(root / "never")
@@ -128,7 +128,7 @@ class TestStatus:
 
 
 class TestOutput:
-    """Lines are numbered from the start of a task, and an answer says what it leaves out."""
+    """Lines are numbered from the start of a task, and an answer reports omissions."""
 
     def test_a_short_output_is_answered_whole(self, dela: Driver) -> None:
         pid = run(dela, "lines", "3")
@@ -234,7 +234,7 @@ class TestOutput:
 
 
 class TestStopping:
-    """A task is asked to end first and ended by force after the grace, and the answer says how."""
+    """A task is asked to end, then ended by force after the grace, and the answer tells how."""
 
     def test_who_ends_when_asked_to_ends_gracefully_with_its_own_code(self, dela: Driver) -> None:
         pid = begun(dela, "polite", "started")
@@ -297,7 +297,7 @@ class TestStopping:
         assert -32603 == refusal(dela, "task_stop", pid=pid).code
 
     def test_a_process_that_nobody_started_cannot_be_stopped(self, dela: Driver) -> None:
-        """Also one that lives: this test's own."""
+        """This includes a running process: the test's own."""
         for pid in (NOBODY, os.getpid(), 1, 0, -1):
             code, message, _ = refusal(dela, "task_stop", pid=pid)
             assert (-32012, f"Job with PID {pid} not found") == (code, message)

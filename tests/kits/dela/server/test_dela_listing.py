@@ -1,4 +1,4 @@
-"""Clients see every task of the project as it is now, with all that they need to start it."""
+"""Clients see every current task of the project, with everything needed to start it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -136,7 +136,7 @@ def test_a_file_that_cannot_be_read_is_named_beside_the_tasks_of_the_others(
 
 
 def test_a_change_of_a_file_is_seen_by_the_next_call(dela: Driver, root: Path) -> None:
-    """Also by a start, and without a wait: nothing of what was read grows stale."""
+    """A start sees it too, without a wait: nothing is cached."""
     path = root / "fresh.sh"
     assert -32012 == refusal(dela, "task_start", unique_name="fresh").code
     path.write_text("echo first\n", encoding="utf-8")

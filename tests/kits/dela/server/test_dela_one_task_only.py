@@ -42,7 +42,7 @@ GUARDED = {
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """A server on a project in which a few tasks of the root alone are allowed."""
+    """A server on a project in which only a few tasks of the root are allowed."""
     root = project_with(tmp_path_factory.mktemp("guarded"), GUARDED)
     (root / "linked/Makefile").symlink_to("../Makefile")
     denied = [entry("Deny", root / name) for name in ("two", "near", "ship.just")]
@@ -64,7 +64,7 @@ def attempt(dela: Driver, **given: Any) -> str:
     return str(json.loads(text)["initial_output"])
 
 
-NOT = "not denied"  # whatever comes of it, nothing prints "denied"
+NOT = "not denied"  # with any result, nothing prints "denied"
 ATTEMPTS: list[tuple[str, dict[str, Any], str]] = [
     # programs that it takes; the start; its output or the code of its refusal
     ("make", {"unique_name": "build"}, "allowed"),

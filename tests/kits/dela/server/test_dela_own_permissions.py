@@ -1,4 +1,4 @@
-"""What a project contains does not decide which of its tasks may be started, nor where they are."""
+"""A project's content affects neither the permission to start its tasks nor their location."""
 
 from pathlib import Path
 

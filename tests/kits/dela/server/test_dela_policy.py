@@ -29,7 +29,7 @@ PROFILES = {
     "task_execution": SIX,
     "opus_review": SIX,
 }
-# Every recipe without a handshake; with one those that leave most and least, and all on demand.
+# Every recipe without a handshake; with one, the most and the least restricted; all on demand.
 CELLS = [
     *((recipe, "auto") for recipe in PROFILES),
     *(
@@ -76,12 +76,12 @@ def cell(
 
 
 def named(told: str) -> set[str]:
-    """The tools of which a text speaks."""
+    """Return the tools that a text mentions."""
     return set(re.findall(r"[a-z_]+", told)) & set(SIX)
 
 
 def told_by(driver: Driver) -> str:
-    """All that a session reads without calling anything."""
+    """Return everything that a session reads without a call."""
     return json.dumps(driver.tools()) + str(driver.client.instructions)
 
 
@@ -90,7 +90,7 @@ def hidden(recipe: str, name: str, why: str) -> tuple[int, str]:
 
 
 class TestProfiles:
-    """What each kind of session has of the six tools."""
+    """The share of each kind of session in the six tools."""
 
     def test_a_session_sees_its_tools_and_no_others(self, cell: tuple[str, Driver]) -> None:
         recipe, driver = cell
@@ -132,7 +132,7 @@ class TestProfiles:
             assert named(str(refusal(driver, name, **calls[name]))) <= set(PROFILES[recipe])
 
     def test_a_session_that_may_start_tasks_starts_them(self, cell: tuple[str, Driver]) -> None:
-        """And one that looks only sees what is allowed all the same."""
+        """A session that may only look still sees the allowed tasks."""
         recipe, driver = cell
         tasks = {task["unique_name"]: task for task in driver.call("list_tasks")["tasks"]}
 
@@ -143,7 +143,7 @@ class TestProfiles:
 
 
 class TestDisciplines:
-    """A discipline takes tools away from its own sessions, and from no others."""
+    """A discipline removes tools from its own sessions, and from no others."""
 
     @pytest.mark.parametrize("era", BOTH_VERSIONS)
     def test_a_discipline_removes_what_its_table_says(self, project: Path, era: Era) -> None:
@@ -230,7 +230,7 @@ def _without(told: str, tool: str) -> str:
 
 
 class TestSettings:
-    """What the project's config says of the kit."""
+    """The kit's settings in the project's config."""
 
     def test_a_project_without_the_kit_has_no_such_server(self, tmp_path: Path) -> None:
         files = {"Makefile": "build:\n"}

@@ -1,4 +1,4 @@
-"""The programs that run tasks do what was asked of them: every word, the folder, the exit code."""
+"""Real task runners follow each request: every word, the folder, the exit code."""
 
 import json
 import os
@@ -162,7 +162,7 @@ def test_a_runner_gets_every_word_and_the_folder_and_its_exit_code_is_told(
 
 @needs("task")
 class TestTask:
-    """What task writes into a command is plain words."""
+    """Commands contain task's values as plain words."""
 
     def test_what_task_writes_into_a_command_is_plain_words(self, dela: Driver, root: Path) -> None:
         """Every variable of the environment is one of a template."""
@@ -225,7 +225,7 @@ def test_a_wrapper_that_cannot_be_run_is_none(dela: Driver) -> None:
 
 
 class TestListedOnly:
-    """What cannot be run here is refused with what would help, whatever is installed."""
+    """Tasks that cannot be run here are refused with a remedy, with any installed programs."""
 
     @needs("docker")
     @pytest.mark.parametrize("name", ["up", "down", "web"])
@@ -279,7 +279,7 @@ SPOKEN = {
 
 @pytest.fixture(scope="module")
 def spoken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """A server on whose PATH every runner is a program that prints what it is given."""
+    """A server whose PATH has, for every runner, a program that prints its arguments."""
     programs = tmp_path_factory.mktemp("programs")
     names = ("uv", "poetry", "poe", "turbo", "act", "docker", "gradle", "mvn")
     for name in (*names, "yarn", "pnpm", "bun"):

@@ -1,6 +1,6 @@
-"""Faults of other task servers that must not come back: what may be started, and by which way.
+"""Faults of other task servers that must not return: permission to start, and ways around it.
 
-The numbers are those of the list of faults that this kit was built against.
+The numbers refer to the list of faults that this kit was built against.
 """
 
 import json
@@ -68,13 +68,13 @@ def serving_all(root: Path, home: Path) -> Iterator[Driver]:
 
 @pytest.fixture
 def dela(serving_all: Driver, root: Path, home: Path) -> Driver:
-    """A server on the project, all of whose tasks are allowed."""
+    """A server on the project, with all tasks allowed."""
     allow(home, entry("Directory", root))
     return serving_all
 
 
 def denied(dela: Driver, name: str) -> bool:
-    """Whether a task may not be started, as both the listing and a start must say."""
+    """Return whether a task may not be started; the listing and a start must agree."""
     listed = name in allowed_names(dela)
     if not listed:
         assert -32010 == refusal(dela, "task_start", unique_name=name).code
@@ -139,7 +139,7 @@ def test_a_variable_of_make_is_plain_words_for_the_shell_of_the_recipe(
 def test_r30_a_task_cannot_allow_another_one_by_the_command_line(
     dela: Driver, root: Path, home: Path
 ) -> None:
-    """Not even with an answer at hand: there is no terminal, and no person at it."""
+    """An answer at hand does not help: there is no terminal, and no user at it."""
     path = allow(home, entry("File", root / "cheat.sh"))
     before = path.read_bytes()
     text = printed(dela, "cheat", args=[str(RALPHGEN)])
@@ -155,7 +155,7 @@ def test_of_several_reasons_the_first_is_told_and_nothing_is_started(
 ) -> None:
     """Arguments, folder, name, allowlist, runner, and last the number of tasks."""
     mark = tmp_path / "mark"
-    pid = begun(dela, "hold", "started")  # as many as may run
+    pid = begun(dela, "hold", "started")  # the maximum number of running tasks
     parts = ("Makefile", "CMakeLists.txt", "mark.sh")
     allow(home, *(entry("File", root / name) for name in parts))
     calls: list[tuple[str, dict[str, Any], int, str]] = [

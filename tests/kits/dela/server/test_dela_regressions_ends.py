@@ -1,7 +1,7 @@
 """No task outlives its server or a cancelled start, and starts do not wait for each other.
 
-R14 and R15 were faults of other servers; the numbers are those of the list of faults that this kit
-was built against.
+R14 and R15 were faults of other servers; the numbers refer to the list of faults that this kit was
+built against.
 """
 
 import json
@@ -38,7 +38,7 @@ def lose_patience(server: Wire) -> None:
 
 
 def vanish(server: Wire) -> None:
-    """As a client that is killed: nobody writes any more, and nobody reads."""
+    """Disappear like a killed client, which neither writes nor reads."""
     assert server.process.stdout is not None
     server.process.stdout.close()
     server.leave()
@@ -122,7 +122,7 @@ class TestEnds:
         task: str,
         ways: Mapping[str, Callable[[Wire], None]],
     ) -> None:
-        """A deaf task, and the deaf children of another; by every way in which a server ends."""
+        """A deaf task, and the deaf children of another, for every way in which a server ends."""
         lifelines = {way: Lifeline(tmp_path / way) for way in ways}
         with ExitStack() as stack:
             clients = {way: stack.enter_context(asking(root, home)) for way in ways}
@@ -158,9 +158,9 @@ class TestEnds:
         task: tuple[str, int],
         end: Callable[[Wire], None],
     ) -> tuple[int, float, str]:
-        """How a server ends with a running task, of which nothing may be left afterwards.
+        """Return how a server ends with a running task; assert that nothing is left.
 
-        Its code, the seconds that it took until both were gone, and what it said.
+        These are its code, the seconds until both were gone, and its output.
         """
         name, wait = task
         with asking(root, home) as client:
@@ -194,7 +194,7 @@ class TestEnds:
 
 
 class TestCancelling:
-    """A start that is taken back is a task that is stopped; a stop cannot be taken back."""
+    """A cancelled start stops its task; a stop cannot be cancelled."""
 
     @pytest.mark.parametrize("version", VERSIONS)
     def test_r14_a_cancelled_start_stops_its_task(
@@ -215,7 +215,7 @@ class TestCancelling:
     def test_r14_one_that_is_deaf_ends_with_the_server_at_the_latest(
         self, root: Path, home: Path, lifeline: Lifeline
     ) -> None:
-        """Who is being stopped already is not forgotten at the end."""
+        """A task that is already being stopped is not forgotten at the end."""
         with asking(root, home) as client:
             client.send("start", "task_start", **start_of("deaf", lifeline))
             assert lifeline.was_held()
@@ -266,7 +266,7 @@ class TestCancelling:
     def test_a_background_task_outlives_the_call_that_started_it(
         self, root: Path, home: Path
     ) -> None:
-        """Taking back what is answered already means nothing."""
+        """Cancelling an answered call has no effect."""
         with asking(root, home) as client:
             client.send("start", "task_start", unique_name="hold", wait_for_exit_seconds=0)
             pid = json.loads(client.answer("start")["result"]["content"][0]["text"])["pid"]
@@ -280,7 +280,7 @@ class TestCancelling:
     def test_a_client_that_no_longer_reads_leaves_no_task(
         self, root: Path, home: Path, lifeline: Lifeline, wait: int
     ) -> None:
-        """Although it still writes: the first answer that nobody takes ends the server."""
+        """It may still write: the first unread answer ends the server."""
         with asking(root, home) as client:
             client.send("start", "task_start", **start_of("polite", lifeline, wait))
             if not wait:
@@ -333,7 +333,7 @@ until [ "$(ls "$1" | wc -l)" -ge 20 ]; do sleep 0.05; done
 
 
 def together(dela: Driver, starts: list[dict[str, Any]]) -> list[Any]:
-    """The answers of starts that are sent at once; code and message for one that is refused."""
+    """Return the answers of concurrent starts; code and message for a refused one."""
     calls = [
         dela.portal.start_task_soon(dela.client.call_tool, "task_start", start) for start in starts
     ]

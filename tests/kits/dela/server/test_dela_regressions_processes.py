@@ -1,6 +1,6 @@
-"""Faults of other task servers that must not come back: processes, and who waits for them.
+"""Faults of other task servers that must not return: processes, and waiting for them.
 
-The numbers are those of the list of faults that this kit was built against.
+The numbers refer to the list of faults that this kit was built against.
 """
 
 import json
@@ -79,7 +79,7 @@ def soon(driver: Driver, tool: str, **arguments: Any) -> Future[Any]:
 
 
 def told(driver: Driver, name: str) -> list[dict[str, Any]]:
-    """What the server remembers of the processes of a task."""
+    """Return the server's facts about the processes of a task."""
     jobs: list[dict[str, Any]] = driver.call("task_status", unique_name=name)["jobs"]
     return jobs
 
@@ -98,7 +98,7 @@ def test_r1_no_quick_task_is_ever_answered_as_running(dela: Driver) -> None:
 def test_r3_a_stop_leaves_nothing_of_what_a_task_has_started(
     dela: Driver, lifeline: Lifeline, name: str, grace: int
 ) -> None:
-    """Neither what does not end when asked to, nor what has made a group of its own."""
+    """This includes processes that ignore requests, and processes in new groups."""
     pid = begun(dela, name, "started", args=[str(lifeline.path)])
     assert lifeline.was_held()
     stopped = dela.call("task_stop", pid=pid, grace_period=grace)
@@ -151,7 +151,7 @@ def test_r29_no_signal_is_sent_to_the_id_of_a_process_that_has_ended(
 def test_r27_whatever_a_task_prints_only_the_server_speaks_the_protocol(
     root: Path, tmp_path: Path, version: str
 ) -> None:
-    """Not even what looks like an answer, or is written to a file that the task inherits."""
+    """This includes text that looks like an answer, and writes to inherited files."""
     context = context_for(root, "manual")
     envelope = {"_meta": MODERN} if version >= "2026" else {}
     call = {"name": "task_start", "arguments": {"unique_name": "wild"}, **envelope}

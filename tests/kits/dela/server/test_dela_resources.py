@@ -1,4 +1,4 @@
-"""Processes of tasks as resources, and how far a task is that somebody waits for."""
+"""Processes of tasks as resources, and the progress of awaited tasks."""
 
 import json
 from collections.abc import Iterator

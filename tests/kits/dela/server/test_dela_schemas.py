@@ -1,4 +1,4 @@
-"""Structured answers are those of the texts and hold the schemas of their tools."""
+"""Structured answers match the texts and the schemas of their tools."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ STRUCTURED = {
 
 
 class TestStructured:
-    """Where a project asks for structured answers, each of them is what its schema says."""
+    """If a project requests structured answers, each of them matches its schema."""
 
     @pytest.fixture(scope="class", params=BOTH_VERSIONS)
     @classmethod

@@ -1,4 +1,4 @@
-"""Thousands of tasks on one server, beside others that print all the time: it keeps its size."""
+"""Thousands of tasks on one server, next to others with constant output: its size is constant."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,7 +50,7 @@ while True:
 
 
 class Look(NamedTuple):
-    """What a process has at a moment."""
+    """The resources of a process at one time."""
 
     threads: int
     files: int
@@ -61,7 +61,7 @@ class Soaked:
     """A server, and whether anything lives that it has started."""
 
     def __init__(self, driver: Driver, lifeline: Lifeline) -> None:
-        """Begins with one short task, which starts what the server itself needs for tasks."""
+        """Begin with a short task, which starts the server's own helpers for tasks."""
         self.driver = driver
         self.lifeline = lifeline
         self.seen: list[int] = []  # the PIDs of short ones, in the order of their starts
@@ -91,7 +91,7 @@ class Soaked:
         return int(self._facts()["VmRSS"].split()[0]) / 1024
 
     def look(self) -> Look:
-        """What the server has when a request has just been answered."""
+        """Return the server's resources right after a request."""
         self.driver.call("status")
         lists = (self.place / "task").glob("*/children")
         children = " ".join(path.read_text(encoding="utf-8") for path in lists)
@@ -107,7 +107,7 @@ class Soaked:
         return total
 
     def knows(self, pid: int) -> bool:
-        """Whether the server remembers a process."""
+        """Return whether the server remembers a process."""
         try:
             self.driver.ask("task_output", {"pid": pid, "lines": 0})
         except MCPError:
@@ -134,7 +134,7 @@ def stopped(answers: Iterable[Mapping[str, Any]]) -> set[tuple[str, int]]:
 
 
 def test_a_server_keeps_its_size_whatever_it_runs(soaked: Soaked) -> None:
-    """Short tasks end as they should, and nothing is left of what ran: no memory, no process."""
+    """Short tasks end correctly, and leave no memory and no process."""
     before = soaked.look()
     with ThreadPoolExecutor(AT_ONCE) as threads:
         long = [soaked.start_long() for _ in range(LONG)]

@@ -177,7 +177,7 @@ class TestCodes:
 
 
 class TestEnds:
-    """How a task has ended is told as it was."""
+    """The end of a task is reported correctly."""
 
     @pytest.mark.parametrize("code", [0, 1, 7, 255])
     def test_an_exit_code_is_told_whatever_it_is(self, dela: Driver, code: int) -> None:
@@ -206,7 +206,7 @@ class TestEnds:
     def test_an_end_is_not_held_up_by_a_child_that_lives_on(
         self, dela: Driver, tmp_path: Path
     ) -> None:
-        """The child has the output still open, and what it writes later belongs to the task."""
+        """The child keeps the output open, and its later output belongs to the task."""
         gate = tmp_path / "gate"
         answer = run(dela, "parent", args=[str(gate)])
         (pid, *_) = remembered(dela, "parent")
@@ -218,7 +218,7 @@ class TestEnds:
 
 
 class TestWaiting:
-    """A start waits as long as it was told to, and never longer than the task takes."""
+    """A start waits as long as requested, and never longer than the task takes."""
 
     @pytest.mark.thorough
     def test_what_takes_longer_than_a_second_goes_on(self, dela: Driver) -> None:
@@ -250,7 +250,7 @@ class TestWaiting:
 
 
 class TestFurther:
-    """Arguments, variables and the folder reach the task as they were given."""
+    """Arguments, variables and the folder reach the task unchanged."""
 
     def test_arguments_stay_single_words(self, dela: Driver) -> None:
         words = ["a b", "", "*", "$HOME", "'", '"', "--flag", "ü\n"]
@@ -309,7 +309,7 @@ class TestFurther:
 
 
 class TestMuch:
-    """An answer has at most 8,192 bytes, and says where it leaves something out."""
+    """An answer has at most 8,192 bytes, and reports omissions."""
 
     def test_of_many_lines_the_newest_are_answered_and_all_can_be_read(self, dela: Driver) -> None:
         failed, text = dela.ask(
@@ -338,7 +338,7 @@ class TestMuch:
 
 
 def test_no_more_tasks_run_at_once_than_the_settings_say(tmp_path: Path) -> None:
-    """Those that have ended do not count."""
+    """Ended tasks do not count."""
     root = project_with(tmp_path / "project", FILES, settings="max_jobs = 2")
     with serving(root, tmp_path / "home") as dela:
         for _ in range(3):

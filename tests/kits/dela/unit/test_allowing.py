@@ -1,4 +1,4 @@
-"""The file of what is allowed is changed entry by entry, and nothing else of it."""
+"""The allowlist is changed entry by entry, without any other change."""
 
 from pathlib import Path
 
@@ -90,7 +90,7 @@ CHANGES = {
 
 
 class TestFile:
-    """The file gets what is new, and keeps the rest to the letter."""
+    """The file gets the new entries, and keeps every other byte."""
 
     @pytest.mark.parametrize("case", CHANGES)
     def test_an_entry_comes_to(self, tmp_path: Path, case: str) -> None:

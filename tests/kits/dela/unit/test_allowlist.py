@@ -1,4 +1,4 @@
-"""What a person has allowed, and nothing else, may be started; in doubt nothing."""
+"""Only tasks that the user has allowed may be started; in doubt none."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with two files of tasks, and a link to the folder beside it."""
+    """A project with two files of tasks, and a link to the folder next to it."""
     project = tmp_path / "project"
     (project / "sub").mkdir(parents=True)
     (project / "Makefile").touch()
@@ -46,7 +46,7 @@ def written(path: Path, *entries: str) -> Allowlist:
 
 
 def listed_in(path: Path) -> Allowlist:
-    """The allowlist of a home in which a link leads to a file."""
+    """Return the allowlist of a home with a link to a file."""
     place = Path(os.environ["HOME"], HOME_FILE)
     if path not in (place, Path(os.environ["HOME"], OLD_FILE)):
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def listed_in(path: Path) -> Allowlist:
 
 
 class TestScopes:
-    """Each scope reaches as far as it says, whichever way its path is written."""
+    """Each scope has its documented range, for every spelling of its path."""
 
     @pytest.mark.parametrize(
         ("place", "scope", "tasks", "allowed"),
@@ -104,7 +104,7 @@ class TestScopes:
 
 
 class TestDeny:
-    """A Deny wins over everything, wherever it stands."""
+    """A Deny always wins, at any position."""
 
     @pytest.mark.parametrize(
         ("place", "tasks", "denied"),
@@ -128,7 +128,7 @@ class TestDeny:
     def test_it_is_on(
         self, project: Path, place: str, tasks: tuple[str, ...], denied: set[str]
     ) -> None:
-        """On a folder it was ignored where it named tasks (R12), and links hid files (R11)."""
+        """On a folder it was ignored if it named tasks (R12), and links hid files (R11)."""
         top, below = str(project / "Makefile"), str(project / "sub/Makefile")
         rules = [
             entry("/", "Directory"),
@@ -224,7 +224,7 @@ BROKEN = {
 
 
 class TestUnusable:
-    """A file that is not understood to its last entry allows nothing, and says why."""
+    """A file with an invalid entry allows nothing, and reports the reason."""
 
     @pytest.mark.parametrize("case", BROKEN)
     def test_nothing_is_allowed_where_any_of_it_is_unclear(
@@ -279,7 +279,7 @@ class TestUnusable:
         ]
 
     def test_a_list_that_may_not_be_seen_is_not_passed_over(self, home: Path) -> None:
-        """Its denials would be lost to the older place."""
+        """The older place would not have its denials."""
         written(home / OLD_FILE, entry("/", "Directory"))
         (home / ".config").symlink_to(".config")
         allowlist = Allowlist()

@@ -1,4 +1,4 @@
-"""`ralphgen dela allow` and `deny`: a person at a terminal decides what agents may run."""
+"""`ralphgen dela allow` and `deny`: the user at a terminal decides what agents may run."""
 
 import json
 import os
@@ -77,10 +77,10 @@ def at_terminal(
     away: Sequence[int] = (),
     agent: Sequence[str] = (),
 ) -> tuple[int, str]:
-    """Run a command at a terminal: its exit code, and what was on the screen.
+    """Run a command at a terminal: return its exit code, and the screen.
 
-    The answer is typed when it is asked for, `early` before. The streams `away` are pipes. `agent`
-    is a command that runs this one, in a session that `launch` has started.
+    The answer is typed at the question, `early` before. The streams `away` are pipes. `agent` is a
+    command that runs this one, in a session that `launch` has started.
     """
     mark = {SESSION_VARIABLE: "s-1"} if agent else {}
     screen, terminal = pty.openpty()
@@ -101,7 +101,7 @@ def at_terminal(
         if QUESTION in seen:
             os.write(screen, answer)
             seen += shown(screen, patience=PATIENCE)
-        os.close(screen)  # which ends whoever still waits for an answer
+        os.close(screen)  # ends a process that still waits for an answer
         rest = process.communicate(timeout=PATIENCE)
     text = seen + b"".join(part for part in rest if part)
     return process.returncode, text.decode().replace("\r\n", "\n")
@@ -116,7 +116,7 @@ def entries(home: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.slow
 class TestPerson:
-    """Nothing is written unless a person at a terminal says yes."""
+    """Nothing is written unless the user at a terminal agrees."""
 
     @pytest.mark.parametrize("command", ["allow", "deny"])
     def test_without_a_terminal_it_is_refused(
@@ -307,7 +307,7 @@ class TestList:
 
 
 class TestNames:
-    """A name means one task, or the person is told what it may mean."""
+    """A name means one task, or its possible meanings are reported."""
 
     def test_every_wrong_name_is_told_with_the_ones_that_are_near(self, project: Path) -> None:
         places = find_places(project, project, {})
@@ -364,7 +364,7 @@ class TestNames:
     def test_a_name_that_two_tasks_of_a_file_bear_reaches_both_and_says_so(
         self, project: Path
     ) -> None:
-        """The file knows the plain name only."""
+        """The file contains only the plain name."""
         (project / "pyproject.toml").write_text(
             '[project.scripts]\nrun = "a:b"\n[tool.poe.tasks]\nrun = "a"\n', encoding="utf-8"
         )

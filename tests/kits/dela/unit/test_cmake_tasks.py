@@ -1,4 +1,4 @@
-"""Which custom targets of a CMakeLists.txt are listed."""
+"""The listed custom targets of a CMakeLists.txt."""
 
 import shutil
 import subprocess
@@ -350,7 +350,7 @@ DOUBTFUL = [
 
 
 def branches(conditions: list[str]) -> str:
-    """Of each condition two targets, of which it decides."""
+    """Return two targets for each condition, which chooses one of them."""
     parts = (
         f"if({condition})\nadd_custom_target(yes-{at})\nelse()\nadd_custom_target(no-{at})\nendif()"
         for at, condition in enumerate(conditions)

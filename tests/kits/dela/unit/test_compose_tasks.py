@@ -1,4 +1,4 @@
-"""What a Compose file offers: all services together, and each by itself."""
+"""The tasks of a Compose file: all services together, and each separately."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""What a Gradle build script offers, as far as it can be known without running it."""
+"""The tasks of a Gradle build script, as far as they are known without running it."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +24,7 @@ def folder(root: Path, text: str, name: str) -> Folder:
 
 
 def listed(root: Path, text: str, name: str = KOTLIN) -> list[Task]:
-    """The tasks of a script but for the reports."""
+    """Return the tasks of a script except the reports."""
     tasks = list(gradle_tasks(folder(root, text, name)))
     return [task for task in tasks if task.name not in REPORTS]
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[4]
 TOO_DEEP = "too deep"
 DEEP_LEVELS = "more than 100 levels deep"
 TOO_LARGE = "is larger than 262,144 bytes"
-# Finds the tasks of a folder in a process of its own, which a crash would end.
+# Finds the tasks of a folder in a separate process, which a crash would end.
 FIND = """
 import json, sys
 from ralphgen.kits.dela.server.formats import discover
@@ -144,7 +144,7 @@ def test_packages_are_looked_for_once_however_many_one_extends(tmp_path: Path) -
 
 
 class TestLinks:
-    """What leads out of the project is not read, and said once."""
+    """Links out of the project are not read, and reported once."""
 
     @pytest.fixture
     def secret(self, tmp_path: Path) -> Path:
@@ -229,7 +229,7 @@ class TestPrograms:
     def test_one_that_lies_in_the_project_is_not(
         self, way: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Also where the tasks are those of a folder of the project."""
+        """This includes tasks of a folder of the project."""
         place = project / ".venv/bin"
         if way == "a link out":
             (place / "docker").rename(tmp_path / "other")
@@ -288,7 +288,7 @@ class TestPrograms:
 def test_task_is_asked_only_about_what_is_plain(
     text: str, *, included: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`!!binary ZG90ZW52` is `dotenv` to it, for which it runs the variables of a Taskfile."""
+    """`!!binary ZG90ZW52` is `dotenv` to it, and makes it run the variables of a Taskfile."""
     program = tmp_path / "bin/task"
     write(tmp_path, {"bin/task": f"#!/bin/sh\necho > {tmp_path}/asked\n"})
     program.chmod(0o755)
@@ -308,7 +308,7 @@ def test_task_is_asked_only_about_what_is_plain(
 
 
 class TestProblems:
-    """What is said of files is short."""
+    """Messages about files are short."""
 
     def test_a_problem_is_told_once_and_cut(self, tmp_path: Path) -> None:
         folder = Folder(str(tmp_path), str(tmp_path))

@@ -21,7 +21,7 @@ Summary = list[tuple[str, str | None]]
 
 @pytest.fixture(params=["with just", "without just"])
 def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether `just` can be asked."""
+    """Whether `just` is available."""
     asked: bool = request.param == "with just"
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     program = shutil.which("just", path=places)
@@ -548,7 +548,7 @@ PIECES = (
     "text", ['"""' + '"\\' * 200_000, "x: " + "b::" * 100_000, "[" + "a," * 100_000 + "]\nx:\n"]
 )
 def test_a_long_file_is_read_in_a_moment(text: str) -> None:
-    """Minutes, where the end of a text is looked for again and again, or a path is copied."""
+    """Repeated searches for the end of a text, or copies of a path, would take minutes."""
     assert len(list(read_statements(text))) in {0, 1}
 
 

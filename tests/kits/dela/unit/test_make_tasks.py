@@ -1,4 +1,4 @@
-"""The targets of a Makefile are found as GNU make knows them, and nothing of it is run."""
+"""The targets of a Makefile are those of GNU make, and nothing of it is run."""
 
 from __future__ import annotations
 
@@ -370,9 +370,9 @@ def test_no_text_is_too_odd_to_be_read(text: str) -> None:
 @pytest.mark.skipif(MAKE is None, reason="the machine has no make")
 @pytest.mark.parametrize("text", [text for text, _ in NAMES.values()], ids=NAMES.keys())
 def test_make_itself_knows_each_target_that_is_listed(tmp_path: Path, text: str) -> None:
-    """A rule before the text's own answers for what else the targets would need.
+    """A rule before the text satisfies any other requirements of the targets.
 
-    Texts that this version of make refuses, or in which conditions hide targets, say nothing.
+    Texts that this version of make refuses, or whose conditions hide targets, prove nothing.
     """
     folder = written(tmp_path, Makefile=text)
     if make(tmp_path, "--question", "--eval=.ralphgen: ;", ".ralphgen").returncode:
@@ -659,7 +659,7 @@ def test_the_list_is_that_of_the_database_of_make(case: str, tmp_path: Path) -> 
 
 
 def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What make says where no environment of a make around the tests changes it."""
+    """Return make's output, without variables of a make around the tests."""
     environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
     return subprocess.run(
         [str(MAKE), *words],
@@ -673,6 +673,6 @@ def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def is_target(folder: Path, name: str) -> bool:
-    """Whether make has a rule for the name, whatever that needs."""
+    """Return whether make has a rule for the name, regardless of its prerequisites."""
     answer = make(folder, "-n", name).stderr
     return f"No rule to make target '{name}'.  Stop." not in answer

@@ -1,4 +1,4 @@
-"""What a pom.xml offers: the phases of every project, and the goals of its plugins."""
+"""The tasks of a pom.xml: the phases of every project, and the goals of its plugins."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Every task of a folder has a name of its own, on every machine the same."""
+"""Every task of a folder has a unique name, the same on every machine."""
 
 from collections.abc import Sequence
 
@@ -101,7 +101,7 @@ def test_a_short_or_a_spaced_runner_makes_a_name_without_a_space(
 
 
 def test_a_made_name_gives_way_to_the_name_of_a_real_task() -> None:
-    """A target "build-m" beside an ambiguous "build" made two tasks of one name (R9)."""
+    """A target "build-m" next to an ambiguous "build" produced two tasks of one name (R9)."""
     assert ["build-mak", "build-m", "build-npm", "build-n"] == named(
         ("build",), ("build-m",), ("build", "npm"), ("build-n", "npm")
     )
@@ -129,7 +129,7 @@ def test_one_command_of_two_files_and_two_commands_of_one_file_are_two_tasks() -
 
 
 class TestFinding:
-    """A client finds a task by the name that is listed, or by one that can mean no other."""
+    """A client finds a task by its listed name, or by an unambiguous one."""
 
     TASKS = name_tasks(
         [task("test"), task("test", "mvn"), task("lint", "docker compose"), task("lint-m", "npm")]

@@ -1,4 +1,4 @@
-"""The newest lines of an output are kept as they were written, and numbered since the start."""
+"""The newest lines of an output are kept verbatim, and numbered from the start."""
 
 import tracemalloc
 
@@ -181,7 +181,7 @@ def test_a_page_begins_at_a_number_that_never_moves(
 
 
 def test_a_line_that_has_begun_is_there_and_read_again() -> None:
-    """A prompt must be seen before it is answered; a page must not skip what follows it."""
+    """A prompt must be visible before its answer; a page must not skip the following text."""
     output = output_of(b"one\nProceed? ", ended=False)
     prompt = output.read(0, 10)
     output.add(b"yes\ntwo\n")

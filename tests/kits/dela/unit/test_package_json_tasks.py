@@ -22,7 +22,7 @@ NPM = shutil.which("npm")
 
 
 def found(folder: Path, package: object = None, *others: str) -> list[Task]:
-    """The tasks of a package.json beside these other files."""
+    """Return the tasks of a package.json next to these other files."""
     if package is not None:
         text = package if isinstance(package, str) else json.dumps(package)
         (folder / "package.json").write_text(text, encoding="utf-8")
@@ -107,7 +107,7 @@ def test_pnpm_has_two_more_forms_of_a_package(
 def test_a_lock_file_decides_on_the_manager_then_the_field_then_it_is_npm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: list[str], field: object, expected: str
 ) -> None:
-    """Whatever is installed: a task's unique name must be the same on every machine."""
+    """Installed programs do not matter: a unique name must be the same on every machine."""
     monkeypatch.setenv("PATH", str(tmp_path))
     (tmp_path / "bun").touch(mode=0o755)
     (task,) = found(tmp_path, {"packageManager": field, "scripts": {"a": "b"}}, *others)
@@ -149,7 +149,7 @@ def test_a_file_that_is_no_json_cannot_be_used(tmp_path: Path, text: str, why: s
 @pytest.mark.slow
 @pytest.mark.skipif(NPM is None, reason="the machine has no npm")
 def test_npm_itself_knows_each_script_of_the_awkward_project(tmp_path: Path) -> None:
-    """What a script is called reaches npm as one word, and arguments reach the script."""
+    """A script's name reaches npm as one word, and arguments reach the script."""
     package = json.loads((PROJECT / "package.json").read_text(encoding="utf-8"))
     names = [task.name for task in found(PROJECT)]
     echoing = {"name": "echoing", "scripts": {"-x": "echo", "build prod": "echo"}}

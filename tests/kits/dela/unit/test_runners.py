@@ -1,4 +1,4 @@
-"""A runner that is asked for its tasks gets no input, little time, and is none of the project's."""
+"""A runner that lists its tasks gets no input and little time, and is never the project's."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_there_is_no_input(programs: Path, folder: Folder) -> None:
 def test_it_gets_no_keys_of_the_project(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A justfile may run what it likes for its answer."""
+    """A justfile may run any program for its answer."""
     place = Path(folder.root) / ".ralph/mcp"
     place.mkdir(parents=True)
     config = {"config": {"postgresql": {"dsn_env": "SHOP_DSN"}}}
@@ -124,7 +124,7 @@ def test_who_takes_too_long_is_ended_with_all_that_it_started(
     monkeypatch.setattr(runners, "PATIENCE", 0.7)
     pipe = programs / "alive"
     os.mkfifo(pipe)
-    # Read to its end, the pipe tells that whoever could write to it is gone.
+    # Reading to the end of the pipe proves that all of its writers are gone.
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_program(programs, f"exec 3> {pipe}; echo up >&3; sleep 60 & wait")
 

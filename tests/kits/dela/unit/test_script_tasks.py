@@ -25,7 +25,7 @@ def found(root: Path) -> list[Task]:
 def test_a_script_is_started_in_a_way_that_works(
     tmp_path: Path, text: str, mode: int, argv: tuple[str, ...]
 ) -> None:
-    """The system itself starts only what is executable and names its interpreter."""
+    """The system itself starts only executable files that name their interpreter."""
     path = script(tmp_path, "x y.sh", text, mode)
 
     (task,) = found(tmp_path)

@@ -24,7 +24,7 @@ Files = Mapping[str, str]
 
 @pytest.fixture(params=["with task", "without task"])
 def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether `task` can be asked."""
+    """Whether `task` is available."""
     asked: bool = request.param == "with task"
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     program = shutil.which("task", path=places)

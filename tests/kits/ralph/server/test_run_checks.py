@@ -254,7 +254,7 @@ def test_checks_outlive_a_client_that_loses_its_patience(tmp_path: Path) -> None
         assert (1, [3]) == (runs(root), codes)
         server.call("run_checks")
 
-    assert 2 == runs(root)  # a failing report is not repeated
+    assert 2 == runs(root)  # a reported failure is not reused: the checks run again
 
 
 def test_what_has_passed_is_not_run_again_on_the_same_files(tmp_path: Path) -> None:
