@@ -357,6 +357,8 @@ def test_what_was_typed_is_kept_where_it_is_refused(root: Path, typing: str, pro
         (["task", "status", "1", "d"], ["draft", "done"]),
         (["feature", "show", "s"], ["search"]),
         (["discipline", "edit", "b"], ["backend"]),
+        (["loop", "--agent", "cl"], ["claude"]),
+        (["loop", "--agent", "claude,co"], ["claude,codex"]),
         (["task", "show", "9"], []),
     ],
     ids=" ".join,
