@@ -143,6 +143,16 @@ def test_a_stop_with_unproved_files_is_blocked_once(project: Path) -> None:
     assert 1 == told(api, "not proved: the check")
 
 
+def test_the_connected_gate_blocks_three_times_at_most(project: Path) -> None:
+    (project / "code.txt").write_text("1", encoding="utf-8")
+    ran("connect", "claude", "--gate", "--project", project)
+    edits = [turn for name in "abc" for turn in ([writes(project / "src" / name)], DONE)]
+    api = played(project, DONE, *edits, plugin=())
+
+    assert 3 == told(api, "not proved: the check")
+    assert 7 == len(api.asked)
+
+
 def test_launch_passes_the_plugin_on(project: Path) -> None:
     close = [calls("mcp__ralph__set_task_status", status="blocked", reason="a question")]
     (project / "code.txt").write_text("1", encoding="utf-8")
