@@ -15,7 +15,7 @@ from driving import create_project
 from messages_api import calls, playing, says
 from model_hosts import AFTER_ITS_SERVER, hosting
 from node_packages import NEEDED, PATIENCE, program
-from proved_projects import git
+from proved_projects import TESTS, git, proved_project
 
 pytestmark = NEEDED
 CLIENTS = ("claude", "codex", "gemini")
@@ -134,6 +134,31 @@ def test_codex_starts_the_server_of_a_clone(machine: Machine) -> None:
 
     assert 0 == done.returncode, done.stderr
     assert '\\"tasks\\"' in done.stdout
+
+
+def test_codex_asks_the_gate_before_a_turn_ends(tmp_path: Path) -> None:
+    root, home = proved_project(tmp_path / "p", TESTS), tmp_path / "home"
+    (root / "code.txt").write_text("1", encoding="utf-8")
+    (home / "bin").mkdir(parents=True)
+    (home / "bin/ralphgen").symlink_to(RALPHGEN)
+    machine = Machine(root, home, is_on_path=True)
+    machine.write(".codex/config.toml", f'[projects."{root}"]\ntrust_level = "trusted"\n')
+    (root / "src").mkdir()
+    machine.ralphgen("connect", "codex", "--gate")
+    machine.ralphgen("trust", "--yes")
+    edits = [calls("exec_command", cmd=f"touch {name}.txt") for name in "abc"]
+    turns = [turn for edit in edits for turn in ([edit], [says("All done.")])]
+    with hosting([says("All done.")], *turns) as host:
+        provider = f'{{name="own",base_url="{host.address}/v1",env_key="MODEL_KEY"}}'
+        chosen = ("-c", f"model_providers.own={provider}", "-c", 'model_provider="own"')
+        free = ("--dangerously-bypass-hook-trust", "--dangerously-bypass-approvals-and-sandbox")
+        command = ("codex", "exec", "--json", *chosen, *free, "Do it")
+        done = machine.run(*command, inner=".", MODEL_KEY="dummy")
+        asked = host.asked
+
+    assert 0 == done.returncode, done.stderr
+    assert 3 == str(asked[-1]).count("not proved: the check")
+    assert 7 == len(asked)
 
 
 def test_gemini_cli_starts_the_server_of_a_clone(machine: Machine) -> None:
