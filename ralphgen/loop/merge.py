@@ -13,11 +13,19 @@ from typing import NamedTuple
 from filelock import FileLock
 
 from ralphgen.agents.calls import open_server
-from ralphgen.emit.trust import content_items, is_authority, record_items
+from ralphgen.emit.trust import content_items, record_items
 from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.kits.registry import read_settings
-from ralphgen.loop.git import Git, base_branch, hooks_among, top_of, tree_at
+from ralphgen.loop.git import Git, base_branch, top_of, tree_at
+from ralphgen.loop.kept import (
+    Kept,
+    drop_continued,
+    forget_kept,
+    marked_files,
+    read_kept,
+    write_kept,
+)
 from ralphgen.loop.trees import (
     BRANCH,
     DISCIPLINES,
@@ -43,6 +51,7 @@ from ralphgen.loop.trees import (
     protection_problem,
     record_merge,
     refuse_changed,
+    refused_files,
     release,
     set_aside,
     staged_tree,
@@ -58,8 +67,7 @@ from ralphgen.project.config import LoopConfig
 from ralphgen.project.database import open_database
 from ralphgen.project.root import ProjectPlace
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.files.checkout import WORK, Checkout, TreeError, attribute_changes, write_tree
-from ralphgen.runtime.files.protection import RALPH, pattern_of
+from ralphgen.runtime.files.checkout import WORK, Checkout, TreeError, write_tree
 from ralphgen.runtime.files.work_tree import nested_repositories
 from ralphgen.runtime.tasks.proof import RecordedTree
 from ralphgen.sessions.snapshot import recorded_tree, worktree_git
@@ -126,27 +134,39 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The work changes files that decide what sessions may do; it is kept on `branch`."""
+    """The work changes files that decide what sessions may do; it is kept on `branch`.
+
+    No further attempt makes it better, so it `is_last`.
+    """
 
     files: tuple[str, ...]
     branch: str
+    is_last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The work conflicts with the base branch; it is kept on `branch`."""
+    """The work conflicts with the base branch; it is kept on `branch`.
+
+    It `is_last` if work of an earlier session on the task did not merge either.
+    """
 
     files: tuple[str, ...]
     branch: str
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RedCheck:
-    """A check failed on the merged files, or a hook did; the work is kept on `branch`."""
+    """A check failed on the merged files, or a hook did; the work is kept on `branch`.
+
+    `is_last` is as in `Conflict`.
+    """
 
     name: str
     tail: str
     branch: str
+    is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +199,8 @@ class Work:
     is_checked: bool
 
 
-Outcome = Merged | Conflict | RedCheck | Refused | Pending
+Failed = Conflict | RedCheck | Refused
+Outcome = Merged | Failed | Pending
 
 
 def merge(
@@ -209,8 +230,9 @@ def merge(
     with merging(root):
         work = _work_of(git, tree, task, session_id, title, config, say)
         if not isinstance(work, Work):
-            forget(git, task)
-            return work
+            return _unmerged(git, task, session_id, work)
+        if marked := _marked(git, task, work.commit):
+            return _unmerged(git, task, session_id, Conflict(marked, _aside(git, work, say)))
         for _ in range(PUSHES):
             outcome = _attempt(
                 *(git, tree, work, task, session_id, title, config, say),
@@ -224,11 +246,42 @@ def merge(
         if isinstance(outcome, Merged):
             record_merge(root, session_id, outcome.commit)
             delete_branch(git, work.branch)
-        if not isinstance(outcome, Pending):
+            if (kept := read_kept(git, task)) is not None:
+                drop_continued(git, task, kept)
+            forget_kept(git, task)
             forget(git, task)
-        if not isinstance(outcome, Merged | Pending):
-            outcome = replace(outcome, branch=set_aside(git, work.branch, say) or work.branch)
-        return outcome
+        if isinstance(outcome, Merged | Pending):
+            return outcome
+        return _unmerged(git, task, session_id, replace(outcome, branch=_aside(git, work, say)))
+
+
+def _aside(git: Git, work: Work, say: Say) -> str:
+    return set_aside(git, work.branch, say) or work.branch
+
+
+def _marked(git: Git, task: int, commit: str) -> tuple[str, ...]:
+    """Return the files that still have the conflict markers with which the session started."""
+    kept = read_kept(git, task)
+    return () if kept is None else tuple(marked_files(git, commit, kept.conflicts))
+
+
+def _unmerged(git: Git, task: int, session_id: str, outcome: Failed) -> Failed:
+    """Record the branch of work that did not merge, from which the next session starts.
+
+    The second session whose work does not merge is the last one. A loop that repeats the merge of
+    the same session after a kill records the same.
+    """
+    before = read_kept(git, task)
+    failures = 0 if before is None else before.failures
+    if before is None or not failures or before.session != session_id:
+        failures += 1
+    if (commit := git.commit(f"refs/heads/{outcome.branch}")) is not None:
+        conflicts = () if before is None else before.conflicts
+        write_kept(git, task, Kept(commit, session_id, failures, conflicts))
+    if failures > 1:  # its refs remain, if the schema has no blocked tasks
+        return replace(outcome, is_last=True)
+    forget(git, task)
+    return outcome
 
 
 def _message(config: LoopConfig, title: str, task: int) -> str:
@@ -390,7 +443,7 @@ def _attempt(
         trailers = _trailers(task, session_id, names, result)
         new = git.commit_tree(_with_trailers(message, trailers), result, old, work.commit)
     changed = git.names("diff", "--name-only", "--no-renames", old, new)
-    if refused := _refused(root, changed, old, new):
+    if refused := refused_files(root, changed, old, new):
         return Refused(refused, work.branch)
     if checks is not None and (failure := _failure(root, checks, new, task, say, trust_edited)):
         # Without a new commit, the agent has moved the base branch itself.
@@ -460,30 +513,6 @@ def _united(
         return Conflict(tuple(files), "")
     git.refuse_unwritable()
     return RedCheck("merge", ended.tail, "")
-
-
-def _refused(root: Path, changed: list[str], old: str, new: str) -> tuple[str, ...]:
-    """Return the files changed between two commits, from the top, that no task may change.
-
-    These are protected files, hooks, the files of ralphgen and of clients, and attributes that
-    would make git check out such a file differently.
-    """
-    inner = root.resolve().relative_to(top_of(root)).as_posix()
-    patterns = [pattern_of(glob, str(root)) for glob in read_settings(root).done.protect]
-    hooks = hooks_among(root, changed)
-
-    def is_refused(path: str) -> bool:
-        if is_authority(path) or RALPH in path.casefold().split("/") or path in hooks:
-            return True
-        own = path if inner == "." else path.removeprefix(f"{inner}/")
-        is_below = inner == "." or own != path
-        return is_below and any(pattern.match(own) for pattern in patterns)
-
-    place = worktree_git(root, root)
-    return (
-        *filter(is_refused, changed),
-        *attribute_changes(place, old, new, changed, is_refused),
-    )
 
 
 def _failure(

@@ -29,8 +29,10 @@ from ralphgen.emit.trust import content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.kits.project import Project
+from ralphgen.kits.ralph.rows import stored_tables
 from ralphgen.ledger.record import blocked_since, cost_of_task, last_entry
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
+from ralphgen.loop.kept import KEEPS, keep_work, start_from_kept
 from ralphgen.loop.merge import (
     ALL,
     COMMIT,
@@ -322,7 +324,7 @@ class ProjectWorkplace:
         end = launch_session(
             session,
             self._agents[job.agent],
-            LaunchOptions(session.prompt, printing=True, max_cost=job.cost),
+            LaunchOptions(self._prompt(session, worker), printing=True, max_cost=job.cost),
             timeout=job.seconds,
             out=out,
             say=self._told(worker),
@@ -346,6 +348,9 @@ class ProjectWorkplace:
         if end.question is not None:
             self._tell(event("question", task=session.task, question=end.question))
         return end
+
+    def _prompt(self, session: PreparedSession, _worker: int) -> str:
+        return session.prompt
 
     def _title(self, task: int | None) -> str:
         if task is None:
@@ -406,6 +411,7 @@ class TreeWorkplace(ProjectWorkplace):
         self._numbers: list[int] = []  # of the workers' work trees
         self._locks = ExitStack()  # on these numbers, as long as we are
         self._trees: dict[int, Worktree] = {}
+        self._starts: dict[int, str] = {}  # by worker: a text about the kept work in its tree
         self._waiting: list[WaitingMerge] = []
         self._error: RalphgenError | None = None  # why no session can be merged
         self._looking = threading.Lock()  # while one worker makes merges that had to wait
@@ -487,6 +493,7 @@ class TreeWorkplace(ProjectWorkplace):
             number, told = self._numbers[worker - 1], self._told(worker)
             config, stop = self._project.settings.loop, self._stop
             self._trees[worker] = prepare(self._root, number, task, config, told, stop, self._onto)
+            self._starts[worker] = start_from_kept(self._root, self._trees[worker], task, told)
             self._notice(worker)
             with self._noticing:
                 if not self._is_checked and not self._allow_failing_base:
@@ -495,6 +502,10 @@ class TreeWorkplace(ProjectWorkplace):
             return self._trees[worker].root
 
         return tree
+
+    def _prompt(self, session: PreparedSession, worker: int) -> str:
+        start = "" if session.claim is None else self._starts.get(worker, "")
+        return f"{session.prompt}\n\n{start}" if start else session.prompt
 
     def _notice(self, worker: int) -> None:
         """Name the commits that have come into the base branch past merges."""
@@ -537,12 +548,22 @@ class TreeWorkplace(ProjectWorkplace):
     ) -> str:
         self._notice(worker)
         if session.claim is None or end.outcome.word != DONE:
+            if session.claim is not None and end.outcome.word in KEEPS:
+                self._keep(session.claim, worker)
             return super()._concluded(session, end, worker, held)
         done = WaitingMerge(self._trees[worker], self._title(session.task), session.claim)
         outcome = self._merged(done, worker)
         if outcome == PENDING:
             self._waiting.append(replace(done, kept=held.pop_all()))
         return outcome
+
+    def _keep(self, claim: TaskClaim, worker: int) -> None:
+        """Keep the work of a session, while it still has the claim on its task."""
+        tree, told = self._trees[worker], self._told(worker)
+        try:
+            keep_work(self._root, tree, claim.task, claim.session_id, told)
+        except ProjectError as error:  # such as of a full disk; the files remain in the worktree
+            self._note(worker, f"warning: {error.problems[0].text}")
 
     def _merged(self, done: WaitingMerge, worker: int) -> str:
         """Merge finished work, and release its task unless the merge waits; return the outcome."""
@@ -566,13 +587,18 @@ class TreeWorkplace(ProjectWorkplace):
                 self._error = PushRefusedError(found.reason, PUSH_HINT)
             if isinstance(found, Merged):
                 self.recorded += found.recorded
+            is_last = isinstance(found, Conflict | RedCheck | Refused) and found.is_last
+            repeated = is_last and not isinstance(found, Refused)
+            if repeated and not stored_tables(self._project.schema).may_block:
+                outcome = PENDING
             if outcome != PENDING:
                 status = release_claim(
                     claim,
                     outcome,
                     comment,
                     reopens=outcome == NOT_MERGED,
-                    is_last=isinstance(found, Refused),  # no further attempt can make it better
+                    is_last=is_last,
+                    reason=f"its work did not merge twice: {plain(text)}" if repeated else "",
                 )
                 self._say_given_up(claim.task, status, outcome, worker)
         except ProgramError as error:  # no other merge can be made either

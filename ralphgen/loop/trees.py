@@ -12,12 +12,12 @@ from time import sleep
 
 from filelock import FileLock, Timeout
 
-from ralphgen.emit.trust import trusted_settings
+from ralphgen.emit.trust import is_authority, trusted_settings
 from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.files import put, refuse_irregular
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.tables import state_of
-from ralphgen.loop.git import OWN_BRANCHES, Git, base_branch, run, top_of, tree_at
+from ralphgen.loop.git import OWN_BRANCHES, Git, base_branch, hooks_among, run, top_of, tree_at
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.root import project_home
@@ -27,6 +27,7 @@ from ralphgen.runtime.files.checkout import (
     WORK,
     Checkout,
     add_worktree,
+    attribute_changes,
     copy_file,
     discard,
     matching_files,
@@ -34,7 +35,7 @@ from ralphgen.runtime.files.checkout import (
     write_git_file,
 )
 from ralphgen.runtime.files.main_tree import linked_trees
-from ralphgen.runtime.files.protection import is_of_git
+from ralphgen.runtime.files.protection import RALPH, is_of_git, pattern_of
 from ralphgen.runtime.files.work_tree import (
     changed_files,
     mark_of,
@@ -333,11 +334,14 @@ def release(git: Git) -> None:
     git.asked("checkout", "--quiet", "--detach")
 
 
-def keep_leftover(git: Git, say: Say) -> None:
-    """Commit a worktree's leftovers on its branch, without files that git cannot add."""
+def keep_leftover(git: Git, say: Say) -> str:
+    """Commit a worktree's leftovers on its branch, without files that git cannot add.
+
+    Return the commit with the content of the worktree.
+    """
     tree, head = staged_tree(git, say), git.say("rev-parse", "HEAD")
     if tree == git.say("rev-parse", f"{head}^{{tree}}"):
-        return
+        return head
     made = git.commit_tree("Keep unfinished work", tree, head)
     branch = git.checked_out()
     if branch and is_held_for(git, branch) and is_own(git, branch):
@@ -347,6 +351,7 @@ def keep_leftover(git: Git, say: Say) -> None:
         branch = name if git.commit(f"refs/heads/{name}") is None else next_name(git, name)
         create_branch(git, branch, made)
     say(f'kept the unfinished work of "{git.folder}" on the branch "{branch}"')
+    return made
 
 
 def staged_tree(git: Git, say: Say) -> str:
@@ -614,6 +619,30 @@ def worktrees_folder(root: Path) -> Path:
     if not (folder / ".gitignore").exists():
         put(folder / ".gitignore", "*\n")
     return folder.resolve()
+
+
+def refused_files(root: Path, changed: list[str], old: str, new: str) -> tuple[str, ...]:
+    """Return the files changed between two commits, from the top, that no task may change.
+
+    These are protected files, hooks, the files of ralphgen and of clients, and attributes that
+    would make git check out such a file differently.
+    """
+    inner = root.resolve().relative_to(top_of(root)).as_posix()
+    patterns = [pattern_of(glob, str(root)) for glob in read_settings(root).done.protect]
+    hooks = hooks_among(root, changed)
+
+    def is_refused(path: str) -> bool:
+        if is_authority(path) or RALPH in path.casefold().split("/") or path in hooks:
+            return True
+        own = path if inner == "." else path.removeprefix(f"{inner}/")
+        is_below = inner == "." or own != path
+        return is_below and any(pattern.match(own) for pattern in patterns)
+
+    place = worktree_git(root, root)
+    return (
+        *filter(is_refused, changed),
+        *attribute_changes(place, old, new, changed, is_refused),
+    )
 
 
 def worktree_notes(root: Path) -> Iterator[str]:

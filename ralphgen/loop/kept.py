@@ -1,0 +1,212 @@
+"""Keeps the work of a session that could not finish, and starts the next session from it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ralphgen.agents.agent import ASKED, RATE_LIMITED, UNAVAILABLE
+from ralphgen.errors import ProgramError, Say
+from ralphgen.loop.git import Git, tree_at
+from ralphgen.loop.trees import (
+    BRANCH,
+    Worktree,
+    create_branch,
+    delete_branch,
+    is_held_for,
+    keep_leftover,
+    next_name,
+    refused_files,
+    release,
+    set_aside,
+    unlock,
+)
+
+# The outcomes after which the next session of a task starts from the work of this one. None is the
+# task's fault.
+KEEPS = frozenset(
+    {RATE_LIMITED.word, UNAVAILABLE.word, ASKED, "out of time", "out of budget"},
+)
+REF = "refs/ralph/kept/"  # by task: a blob with the facts of `Kept`
+MARKER = "^<{7} "  # begins the first line of a conflict in a file
+SHOWN = 20  # files that a brief names
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The work on a task that the next session starts from.
+
+    It is the commit of a branch, left by a session. `failures` counts the sessions whose work did
+    not merge, and `conflicts` are the files that had conflicts when a session started from it.
+    `is_continued` means that a session has started from all of it.
+    """
+
+    commit: str
+    session: str
+    failures: int = 0
+    conflicts: tuple[str, ...] = ()
+    is_continued: bool = False
+
+
+def read_kept(git: Git, task: int) -> Kept | None:
+    """Return the kept work on a task; None without any, or if you deleted its branch."""
+    ended = git.asked("cat-file", "blob", f"{REF}{task}")
+    try:
+        facts = json.loads(ended.output)
+        kept = Kept(
+            str(facts["commit"]),
+            str(facts["session"]),
+            int(facts["failures"]),
+            tuple(map(str, facts["conflicts"])),
+            facts["is_continued"] is True,
+        )
+    except (ValueError, LookupError, TypeError):
+        return None
+    return kept if kept.commit in git.branches(f"{BRANCH}{task}*").values() else None
+
+
+def write_kept(git: Git, task: int, kept: Kept) -> None:
+    """Record the kept work on a task, in place of earlier work."""
+    facts = {
+        "commit": kept.commit,
+        "session": kept.session,
+        "failures": kept.failures,
+        "conflicts": kept.conflicts,
+        "is_continued": kept.is_continued,
+    }
+    blob = git.say("hash-object", "-w", "--stdin", given=json.dumps(facts).encode())
+    git.say("update-ref", f"{REF}{task}", blob)
+
+
+def forget_kept(git: Git, task: int) -> None:
+    """Start the next session of a task from the base branch; the kept branch remains."""
+    git.asked("update-ref", "-d", f"{REF}{task}")
+
+
+def keep_work(root: Path, tree: Worktree, task: int, session: str, say: Say) -> None:
+    """Keep the content of a worktree for the next session of its task.
+
+    A worktree without changes, or one that is there for another task by now, changes nothing.
+    """
+    git, own = Git(root), tree_at(root, tree.path)
+    if own is None or not is_held_for(own, tree.branch):
+        return
+    unlock(own)
+    commit = keep_leftover(own, say)
+    began = git.say("rev-parse", f"{tree.began}^{{tree}}")
+    if git.say("rev-parse", f"{commit}^{{tree}}") != began:
+        if git.commit(f"refs/heads/{tree.branch}") != commit:  # the agent has left the branch
+            create_branch(git, next_name(git, f"{BRANCH}{task}"), commit)
+        before = read_kept(git, task)
+        failures, conflicts = (before.failures, before.conflicts) if before else (0, ())
+        write_kept(git, task, Kept(commit, session, failures, conflicts))
+        if before is not None and git.contains(commit, before.commit):
+            drop_continued(git, task, before)
+    release(own)
+    set_aside(git, tree.branch, say)
+
+
+def drop_continued(git: Git, task: int, kept: Kept) -> None:
+    """Delete the branch of kept work that a later session has continued, unless merging failed."""
+    if kept.is_continued and not kept.failures:
+        for name, commit in git.branches(f"{BRANCH}{task}-*").items():
+            if commit == kept.commit:
+                delete_branch(git, name)
+
+
+def start_from_kept(root: Path, tree: Worktree, task: int, say: Say) -> str:
+    """Merge the kept work on a task into its fresh worktree; return a text for the brief.
+
+    The text is empty if the session starts from the base branch: without kept work, or if work that
+    was never merged before has conflicts now. Work that failed to merge starts with conflict
+    markers in the files. Changes of files that no task may change, and of submodules, are left out,
+    so that they remain as the session's rules expect them.
+    """
+    git, own = Git(root), Git(root, tree.path)
+    kept = read_kept(git, task)
+    if kept is None:
+        return ""
+    if git.contains(tree.began, kept.commit):  # you have merged it by hand
+        forget_kept(git, task)
+        return ""
+    try:
+        return _merged_start(git, own, tree, task, kept, say)
+    except ProgramError as error:  # an agent's files can make git fail: that stops no loop
+        own.refuse_unwritable()
+        why = error.problems[0].text
+    unlock(own)
+    own.say("symbolic-ref", "HEAD", f"refs/heads/{tree.branch}")
+    own.say("update-ref", f"refs/heads/{tree.branch}", tree.began)
+    own.say("reset", "--quiet", "--hard")
+    own.say("clean", "--quiet", "-ffd")
+    say(f'task {task} starts from "{tree.base}", not from its kept work: {why}')
+    return ""
+
+
+def _merged_start(git: Git, own: Git, tree: Worktree, task: int, kept: Kept, say: Say) -> str:
+    """Merge kept work into a worktree; raise `ProgramError` if the session cannot start from it."""
+    ended = own.asked("merge", "--quiet", "--no-commit", "--no-ff", kept.commit)
+    conflicts = own.names("diff", "--name-only", "--diff-filter=U")
+    if ended.code and not (conflicts and kept.failures):
+        why = f"conflict in {', '.join(conflicts[:3])}" if conflicts else ended.tail
+        raise ProgramError(why)
+    own.stage()
+    dropped = _moved_submodules(own, tree.began)
+    _restore(own, tree.began, dropped)
+    changed = own.names("diff", "--cached", "--name-only", "--no-renames", tree.began)
+    refused = refused_files(git.root, changed, tree.began, own.say("write-tree"))
+    _restore(own, tree.began, refused)
+    dropped = [*dropped, *refused]
+    result = own.say("write-tree")
+    made = own.commit_tree(f"Continue task {task}", result, tree.began, kept.commit)
+    own.say("update-ref", f"refs/heads/{tree.branch}", made, tree.began)
+    own.say("reset", "--quiet")
+    conflicts = sorted({*conflicts, *marked_files(git, made, kept.conflicts)} - {*dropped})
+    write_kept(git, task, replace(kept, conflicts=tuple(conflicts), is_continued=not dropped))
+    say(f"task {task} starts from the work of session {kept.session}")
+    return _brief(tree, kept, conflicts, dropped)
+
+
+def marked_files(git: Git, commit: str, files: Sequence[str]) -> list[str]:
+    """Return those of the files that have conflict markers in a commit."""
+    if not files:
+        return []
+    paths = [f":(top,literal){path}" for path in files]
+    ended = git.asked("grep", "-l", "-z", "-a", "-E", MARKER, commit, "--", *paths)
+    return [name.removeprefix(f"{commit}:") for name in ended.output.split("\0") if name]
+
+
+def _moved_submodules(own: Git, began: str) -> list[str]:
+    known = own.gitlinks("ls-tree", "-r", began)
+    staged = own.gitlinks("ls-files", "--stage")
+    return sorted({path for path, _ in {*known.items()} ^ {*staged.items()}})
+
+
+def _restore(own: Git, commit: str, files: Sequence[str]) -> None:
+    """Let files of a worktree and its index be as in a commit."""
+    if not files:
+        return
+    paths = [f":(top,literal){path}" for path in files]
+    own.say("rm", "--quiet", "--force", "--ignore-unmatch", "-r", "--", *paths)
+    own.say("reset", "--quiet", commit, "--", *paths)
+    known = own.say("ls-files", "-z", "--", *paths).split("\0")
+    if known := [path for path in known if path]:
+        own.say("checkout", "--quiet", "--", *(f":(top,literal){path}" for path in known))
+
+
+def _brief(tree: Worktree, kept: Kept, conflicts: Sequence[str], dropped: Sequence[str]) -> str:
+    """Return what the agent reads about the work that its worktree contains."""
+    lines = [f"This worktree contains earlier work on this task, by session {kept.session}."]
+    lines.append(f'Continue it; "git diff {tree.began}" shows it.')
+    if conflicts:
+        lines.append(f"Resolve the conflicts with the base branch in: {_named(conflicts)}.")
+    elif kept.failures:
+        lines.append("It did not pass when it was merged: the last comment has the reason.")
+    if dropped:
+        lines.append(f"Changes of these files were left out: {_named(dropped)}.")
+    return "\n".join(lines)
+
+
+def _named(files: Sequence[str]) -> str:
+    more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+    return f"{', '.join(map(json.dumps, files[:SHOWN]))}{more}"
