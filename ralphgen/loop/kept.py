@@ -22,8 +22,7 @@ from ralphgen.loop.trees import (
     unlock,
 )
 
-# The outcomes after which the next session of a task starts from the work of this one. None is the
-# task's fault.
+# After these outcomes, the next session of a task starts from the work of this one.
 KEEPS = frozenset(
     {RATE_LIMITED.word, UNAVAILABLE.word, ASKED, "out of time", "out of budget"},
 )
@@ -86,7 +85,7 @@ def forget_kept(git: Git, task: int) -> None:
 def keep_work(root: Path, tree: Worktree, task: int, session: str, say: Say) -> None:
     """Keep the content of a worktree for the next session of its task.
 
-    A worktree without changes, or one that is there for another task by now, changes nothing.
+    Nothing is kept if the worktree has no changes, or belongs to another task now.
     """
     git, own = Git(root), tree_at(root, tree.path)
     if own is None or not is_held_for(own, tree.branch):
@@ -168,7 +167,7 @@ def _merged_start(git: Git, own: Git, tree: Worktree, task: int, kept: Kept, say
 
 
 def marked_files(git: Git, commit: str, files: Sequence[str]) -> list[str]:
-    """Return those of the files that have conflict markers in a commit."""
+    """Return the files with conflict markers in a commit."""
     if not files:
         return []
     paths = [f":(top,literal){path}" for path in files]
@@ -195,7 +194,7 @@ def _restore(own: Git, commit: str, files: Sequence[str]) -> None:
 
 
 def _brief(tree: Worktree, kept: Kept, conflicts: Sequence[str], dropped: Sequence[str]) -> str:
-    """Return what the agent reads about the work that its worktree contains."""
+    """Return the text of the brief on the earlier work in a worktree."""
     lines = [f"This worktree contains earlier work on this task, by session {kept.session}."]
     lines.append(f'Continue it; "git diff {tree.began}" shows it.')
     if conflicts:

@@ -63,7 +63,7 @@ def report_lines(root: Path, events: Sequence[Event]) -> Iterator[str]:
 
 
 def code(text: object) -> str:
-    """Return text as a code span of Markdown, in which no mention, link or HTML has an effect."""
+    """Return text as a code span of Markdown, so that no mention, link or HTML has an effect."""
     line = plain(str(text)) or " "
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     space = " " if line[0] == "`" or line[-1] == "`" else ""

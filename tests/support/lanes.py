@@ -135,6 +135,8 @@ THOROUGH = (
     "unit/launch/test_recorded_sessions.py",
     "unit/loop/test_asked_loops.py",
     "unit/loop/test_begin.py",
+    "unit/loop/test_kept_sessions.py",
+    "unit/loop/test_kept_work.py",
     "unit/loop/test_killed_merges.py",
     "unit/loop/test_left_branches.py",
     "unit/loop/test_merging.py",

@@ -285,9 +285,10 @@ def test_report_that_checks_write_leaves_no_merge_pending(tmp_path: Path) -> Non
 
 
 def test_a_conflict_gives_the_task_back_and_keeps_the_work(tmp_path: Path) -> None:
-    """Both write the same file; the second merge fails, and its task is done again."""
+    """Both write the same file; the next session resolves the conflict of the second one."""
     ours: Steps = ["begin", ["write", "both.txt", "{task}"], ["meet", 2], "check", "done"]
-    again: Steps = ["begin", "check", "done"]
+    theirs = ["run", "git", "checkout", "--quiet", "HEAD^1", "--", "both.txt"]
+    again: Steps = ["begin", ["run", "grep", "-c", "<<<<<<<", "both.txt"], theirs, "check", "done"]
     project = repository(tmp_path, 2, {"*": [ours, again]})
     done = project.loop("--parallel", "2", "--worktrees")
     (late,) = {line["task"] for line in project.log("begin") if project.attempts(line["task"]) == 2}
@@ -295,6 +296,7 @@ def test_a_conflict_gives_the_task_back_and_keeps_the_work(tmp_path: Path) -> No
     assert 0 == done.returncode, done.stderr
     assert {1: "done", 2: "done"} == project.statuses()
     assert f"task {late}: not merged: conflict with the base branch in both.txt" in done.stderr
+    assert "0 1\n" == project.log("ran")[0]["text"]
     assert f"kept on ralph/task-{late}-1" in comments(project, late)
     assert f"ralph/task-{late}-1" in git(project.root, "branch", "--list")
     assert str(3 - late) == git(project.root, "show", "HEAD:both.txt")
