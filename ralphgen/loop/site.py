@@ -29,7 +29,6 @@ from ralphgen.emit.trust import content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.kits.project import Project
-from ralphgen.kits.ralph.rows import stored_tables
 from ralphgen.ledger.record import blocked_since, cost_of_task, last_entry
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
 from ralphgen.loop.kept import KEEPS, keep_work, start_from_kept
@@ -73,6 +72,7 @@ from ralphgen.sessions.claims import (
     NothingReadyError,
     end_claim,
     keep_claim,
+    may_block,
     next_tasks,
     release_claim,
 )
@@ -589,7 +589,7 @@ class TreeWorkplace(ProjectWorkplace):
                 self.recorded += found.recorded
             is_last = isinstance(found, Conflict | RedCheck | Refused) and found.is_last
             repeated = is_last and not isinstance(found, Refused)
-            if repeated and not stored_tables(self._project.schema).may_block:
+            if repeated and not may_block(self._project.schema):
                 outcome = PENDING
             if outcome != PENDING:
                 status = release_claim(

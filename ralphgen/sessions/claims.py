@@ -328,6 +328,11 @@ def end_claim(
     return release_claim(claim, outcome, comment, reopens=reopens, reason=reason)
 
 
+def may_block(schema: Schema) -> bool:
+    """Return whether the tasks of a project have a status "blocked"."""
+    return stored_tables(schema).may_block
+
+
 def release_claim(
     claim: TaskClaim,
     outcome: str,
