@@ -28,7 +28,7 @@ LEFT_OUT = {  # how a line begins that is not run, and why
     "ralphgen launch ": "needs a model",
     "claude -p ": "needs a model",
     "ralphgen loop --max-time": "needs a model",
-    "ralphgen loop --worktrees --onto night/monday --max-time": "needs a model",
+    "ralphgen loop --worktrees --onto night/monday --agent claude": "needs a model",
     "ralphgen board": "needs a browser",
 }
 

@@ -1,6 +1,7 @@
 """Lines to the user: by `ralphgen notify` and from loops, over HTTP and by a command."""
 
 import json
+import re
 import signal
 import socket
 import sys
@@ -16,7 +17,7 @@ import pytest
 from command_line import Result, ralphgen
 from driving import query
 from loop_projects import LoopProject
-from planned_agent import Steps
+from planned_agent import Steps, agent_command, write_plan
 from proved_projects import proved_project
 
 from ralphgen.loop.notify import Notifier
@@ -228,6 +229,20 @@ def test_question_is_only_a_question(tmp_path: Path, inbox: Inbox) -> None:
     question, stop = sorted(inbox.bodies, key=lambda line: "stopped" in line)
     assert "p: question 1 on task 1" == question
     assert stop.startswith("p: stopped: nothing is ready without you; 0 done, 1 question, ")
+
+
+def test_limit_names_the_agent_its_reset_and_the_next_one_once(
+    tmp_path: Path, inbox: Inbox
+) -> None:
+    other = agent_command(write_plan(tmp_path / "other.json", {"*": [["begin", "done"]]}))
+    settings = f"{URL}[loop.agents.mine]\ncommand = {json.dumps(other)}\n"
+    found = LoopProject(tmp_path, 3, {"*": [["begin", ["limited", 7_200]]]}, config=settings)
+    found.environment["NIGHT_URL"] = inbox.url
+
+    assert 0 == found.loop("--agent", "claude,mine", "--parallel", "2").returncode
+    limit, stop = sorted(inbox.bodies, key=lambda line: "stopped" in line)
+    assert re.fullmatch(r"p: claude: limit until \d\d:\d\d; mine goes on", limit)
+    assert stop.startswith("p: stopped: nothing is ready; 3 done, ")
 
 
 def test_no_progress_is_one_line(tmp_path: Path, inbox: Inbox) -> None:
