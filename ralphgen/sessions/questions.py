@@ -39,7 +39,10 @@ _OF_SESSION = (
 )
 
 
-_ANSWER = "UPDATE ralphgen_questions SET answered = ?, answer = ?, by = ? WHERE number = ?"
+_ANSWER = (
+    "UPDATE ralphgen_questions SET answered = ?, answer = ?, by = ? "
+    "WHERE number = ? AND answered IS NULL"
+)
 
 
 class User(Ralphgen):
@@ -122,7 +125,8 @@ def _answer(
         raise ToolError(refusal_of(claim, user))
     facts = {"recipe": user.recipe}
     database.journal(user.session_id, facts, lambda: "answer", ends_with_writes=True).begin()
-    database.change(_ANSWER, [moment(), text, user.session_id, number])
+    if not database.change(_ANSWER, [moment(), text, user.session_id, number]):
+        raise ToolError(f"task {task} has no open question")  # another answer was faster
     if tables.comments is not None:
         body = f"Asked: {question}\n\nThe user answered: {text}"
         comments.write(database, tables, user, task, {"body": body}, by_user=True)

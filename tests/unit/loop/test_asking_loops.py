@@ -77,3 +77,19 @@ def test_a_loop_that_was_killed_keeps_the_question_and_its_answer(tmp_path: Path
     assert 0 == project.loop().returncode
     assert {1: "done"} == project.statuses()
     assert "Answer: UTC" in prompts(project)[-1]
+
+
+def test_in_a_worktree_an_answer_before_the_session_ends_costs_no_attempt(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    plan = {"1": [[*ASKS, ["wait", str(gate)]], READS]}
+    project = LoopProject(tmp_path, 1, plan, config=CONFIG, repository=True)
+    running = project.started("--worktrees")
+    project.wait_for("said", 1)
+    answered(project, 1)
+    gate.touch()
+    _, errors = running.communicate(timeout=60)
+
+    assert 0 == running.returncode, errors
+    assert {1: "done"} == project.statuses()
+    assert ["asked", "done"] == project.outcomes()[1]
+    assert "Answer: UTC" in prompts(project)[-1]

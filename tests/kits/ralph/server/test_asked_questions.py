@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -91,6 +92,25 @@ def test_a_question_blocks_its_task_until_the_next_session_reads_the_answer(root
         answer_question(root, 2, "local")
     text = brief(root)
     assert "## Answers of the user\n\n```text\n- Which time zone?\n  Answer: UTC\n```" in text
+
+
+def test_of_many_answers_at_once_one_counts(root: Path) -> None:
+    asking(root)
+
+    def answered(text: str) -> bool:
+        try:
+            answer_question(root, 2, text)
+        except ProjectError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(answered, "abcd")]
+
+    assert 1 == sum(found)
+    (text,) = comments(root, 2)
+    assert text.endswith(f"The user answered: {'abcd'[found.index(True)]}")
+    assert "pending" == status(root, 2)
 
 
 def test_a_reason_that_ends_in_a_question_mark_is_a_question(root: Path) -> None:

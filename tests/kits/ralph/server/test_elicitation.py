@@ -152,6 +152,20 @@ def test_a_question_that_blocks_a_task_is_answered_by_a_person(root: Path, era: 
     assert [noted] == comments(root, 1)
 
 
+@ERAS
+def test_a_question_with_options_is_answered_in_a_form_and_not_stored(
+    tmp_path: Path, era: Era
+) -> None:
+    root = held_project(tmp_path / "p")
+    person = Person("accept", answer="Blue.")
+    given = {"status": "blocked", "question": "Which colour?", "options": ["red", "blue"]}
+    with connected(root, "task_execution", era=era, person=person) as server:
+        assert "Blue." == server.call("set_task_status", **given)["answered"]
+
+    assert ['A question blocks Task 1 "Log in":\nWhich colour?\n- red\n- blue'] == person.asked
+    assert [] == query(root, "SELECT 1 FROM ralphgen_questions")
+
+
 @pytest.mark.parametrize(
     "person", [None, Person("cancel"), *(Person("accept", answer=text) for text in ("", " "))]
 )
