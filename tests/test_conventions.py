@@ -33,6 +33,7 @@ CORE = "ralphgen.runtime."  # the runtime of every kit's server; emitted as `run
 LAYERS = {
     "runtime": (
         ("runtime.errors", "runtime.system"),
+        ("runtime.failures",),
         ("runtime.loader",),
         ("runtime.deferred", "runtime.encoding"),
         ("runtime.values",),
@@ -46,6 +47,7 @@ LAYERS = {
         ("runtime.rows",),
         ("runtime.protocol",),
         ("runtime.http",),
+        ("runtime.description",),
         ("runtime.start",),
     ),
     "kits/*/server": (("kits.*.server",),),

@@ -111,8 +111,8 @@ def _kit(kit: KitPlan, engine: str, structured: Structured) -> Files:
 def _options(kit: KitPlan, structured: Structured) -> Iterator[str]:
     """Yield the optional parts of a kit, each as a line with one argument of `Kit`."""
     named: dict[str, tuple[bool, Value]] = {
-        "prompts": (kit.prompts, Name("prompts")),
-        "brief": (kit.brief, Name("brief")),
+        "prompts": (kit.prompts, f"runtime.{kit.key}.prompts.prompts"),
+        "brief": (kit.brief, f"runtime.{kit.key}.prompts.brief"),
         "connected": (kit.connected, Name("connected")),
         "resources": (kit.resources, f"runtime.{kit.key}.resources.RESOURCES"),
         "row_tables": (
@@ -164,8 +164,6 @@ def _package_imports(kit: KitPlan, engine: str) -> list[tuple[str, Sequence[str]
     }
     if not kit.about:
         imports[f"{own}.instructions"] = ("instructions",)
-    if kit.prompts:
-        imports[f"{own}.prompts"] = ("brief", "prompts") if kit.brief else ("prompts",)
     if kit.emitted_nouns:
         imports[kit.key] = kit.emitted_nouns
     for module, constant in _workspace(kit, engine):

@@ -22,33 +22,6 @@ class ToolError(Exception):
     """A failure that the agent can repair; its text gives the problem and the next step."""
 
 
-class CodedError(ToolError):
-    """A failure with a kit-specific code, and facts about it as a JSON object.
-
-    The kit's `refusals` determines how both are answered.
-    """
-
-    def __init__(self, code: str, message: str, **facts: Any) -> None:
-        super().__init__(message)
-        self.code = code
-        self.facts = facts
-
-
-class AskError(ToolError):
-    """The call needs the user's answer to `question`; it is repeated with that answer.
-
-    The text is the refusal if the user cannot be asked; it is empty if the call continues without.
-    """
-
-    def __init__(self, refusal: str, question: Any) -> None:
-        super().__init__(refusal)
-        self.question = question
-
-
-class NotThereError(ToolError):
-    """There is nothing of the URI, the cursor or the name that a client asked for."""
-
-
 class RefusedError(Exception):
     """An answer that is an error of the protocol: `code`, `message` and, for some, `data`."""
 
@@ -67,10 +40,6 @@ class DeferError(Exception):
 
 class StartError(Exception):
     """The server must not start: one line for stderr that names the fix (exit code 2)."""
-
-
-class ContextError(StartError):
-    """The subject of a session is not in this project: only another session can start."""
 
 
 def one_line(text: str) -> str:

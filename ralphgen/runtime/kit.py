@@ -75,11 +75,12 @@ class Kit:
 
     `server_name` is its name in the protocol. `tools` are given noun by noun. `open_workspace`
     takes the folder of the emitted server and the session, and raises `StartError` when the server
-    must not start. `instructions` and `prompts` take the session and its visible tools.
+    must not start. `instructions` takes the session and its visible tools. `prompts` is the dotted
+    name of a function that takes the same and returns the kit's prompts, empty if it has none.
 
-    `brief` takes the workspace and those tools, and returns the brief of an agent as JSON: `system`
-    describes its role and `task` its work. `connected` is called with the workspace once a client
-    is there, before its first request.
+    `brief` is the dotted name of a function that takes the workspace and those tools, and returns
+    the brief of an agent as JSON: `system` describes its role and `task` its work. `connected` is
+    called with the workspace once a client is there, before its first request.
 
     `resources` is the dotted name of its resources, empty if it has none; rows of `row_tables` are
     resources too. `services` is the dotted name of the functions that other kits may call, by name;
@@ -94,25 +95,6 @@ class Kit:
     every session whether answers have structured content too; None leaves it to the session.
     """
 
-    __slots__ = (
-        "answers",
-        "brief",
-        "connected",
-        "instructions",
-        "logs_refusals",
-        "open_workspace",
-        "prompts",
-        "refusals",
-        "resources",
-        "row_tables",
-        "server_name",
-        "services",
-        "skill",
-        "structured",
-        "tools",
-        "version",
-    )
-
     def __init__(
         self,
         server_name: str,
@@ -120,8 +102,8 @@ class Kit:
         tools: Sequence[Iterable[Tool]],
         open_workspace: Callable[[str, Session], Any],
         instructions: Callable[[Session, Sequence[Tool]], str],
-        prompts: Callable[[Session, Sequence[Tool]], Sequence[Prompt]] | None = None,
-        brief: Callable[[Any, Sequence[Tool]], Mapping[str, Any]] | None = None,
+        prompts: str = "",
+        brief: str = "",
         connected: Callable[[Any], None] | None = None,
         resources: str = "",
         row_tables: Sequence[Any] = (),
@@ -177,19 +159,6 @@ class OpenProject:
     writes.
     """
 
-    __slots__ = (
-        "_schema_version",
-        "_views",
-        "beside",
-        "database",
-        "folder",
-        "journal",
-        "ralph_folder",
-        "root",
-        "session",
-        "tool",
-        "work_tree",
-    )
     database: Database
 
     def __init__(self, folder: str, session: Session) -> None:
@@ -331,35 +300,3 @@ def project_home(root: str) -> str:
     from .files.main_tree import home_of
 
     return home_of(root)
-
-
-class Prompt:
-    """One prompt of a server.
-
-    `arguments` maps the name of each argument to its description; all are optional. `text` takes
-    the workspace and the given arguments, all of them strings, and returns the text for the agent.
-    It raises `ToolError` for an invalid argument.
-    """
-
-    __slots__ = ("arguments", "description", "name", "text")
-
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        *,
-        arguments: Mapping[str, str],
-        text: Callable[[Any, Mapping[str, str]], str],
-    ) -> None:
-        self.name = name
-        self.description = description
-        self.arguments = arguments
-        self.text = text
-
-    def entry(self) -> dict[str, Any]:
-        """Return the prompt as `prompts/list` shows it."""
-        arguments: Sequence[dict[str, Any]] = [
-            {"name": name, "description": description, "required": False}
-            for name, description in self.arguments.items()
-        ]
-        return {"name": self.name, "description": self.description, "arguments": arguments}

@@ -16,28 +16,23 @@ from marshal import dumps, loads
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from io import FileIO
     from types import CodeType, ModuleType
     from typing import Any
 
     Stamp = tuple[int, int, int, int]
-    # The server's folder and manifest; the code of this module; the stamp of each source; the file
-    # of each module; digests of database schemas; positions of the other pieces, with checksums.
-    Facts = tuple[
-        str,
-        bytes,
-        bytes,
-        dict[str, Stamp],
-        dict[str, str],
-        tuple[str, ...],
-        dict[str, tuple[int, int, bytes]],
-    ]
+    # The server's folder and manifest; the file of each module; the stamps of these files, in the
+    # format of `marshal`; the manifest's stamp and values; digests of database schemas.
+    Facts = tuple[str, bytes, dict[str, str], bytes, tuple[Stamp, dict[str, Any]], tuple[str, ...]]
+    # Positions of pieces in a record, with checksums.
+    Index = dict[str, tuple[int, int, bytes]]
 else:  # `os` imports `collections.abc`, which takes a tenth of a start
     os = sys.modules.get("posix") or __import__("os")
     ModuleType = type(sys)
 
 KEY = 9  # of the checksums, which detect files that a crash or a full disk cut off
+PLAIN = 0  # the format of `marshal` in which equal values have the same bytes
 MOST_SCHEMAS = 8  # in a record
 PATIENCE = 3.0  # seconds for a `regen` to replace the files
 VERIFICATION = __name__.replace("loader", "verification")
@@ -48,20 +43,20 @@ def start(
     arguments: Sequence[str],
     folder: str,
     kits: Sequence[str],
-    record: tuple[Facts, FileIO] | None,
+    manifest: bytes,
+    record: FileIO | None,
 ) -> int:
     """Run the server in `folder` and return its exit code, 2 if its files are not as generated.
 
-    `record` is that of an earlier start, if one fits.
+    `record` is that of an earlier start, if this code is from one: its other parts follow.
     """
     gc.disable()  # objects created before the first request live to the end
     if not sys.flags.isolated:
         absolute = __import__("os").path.abspath
         sys.path[:] = [place for place in sys.path if absolute(place) != absolute(folder)]
-    manifest = record[0][1] if record else b""
     try:
         manifest = manifest or read_manifest(folder)
-        modules = Modules(folder, record, trusting="--trust-edited" in arguments)
+        modules = Modules(folder, manifest, record, trusting="--trust-edited" in arguments)
         sys.meta_path.insert(0, modules)
         modules.run_start(next((word for word in arguments if word in kits), kits[0]))
         __import__("runtime.start")
@@ -82,7 +77,9 @@ class Modules:
     If it is `trusting`, edited sources run too, and nothing is kept.
     """
 
-    def __init__(self, folder: str, record: tuple[Facts, FileIO] | None, *, trusting: bool) -> None:
+    def __init__(
+        self, folder: str, manifest: bytes, record: FileIO | None, *, trusting: bool
+    ) -> None:
         self.folder = folder
         self.trusting = trusting
         self.pieces: dict[str, bytes] = {}  # read or compiled by this process
@@ -90,28 +87,30 @@ class Modules:
         self.uses_packages = False
         self.ran: list[str] = []
         self.extensions: dict[str, str] = {}  # the files of modules that are written in C
-        self.file = None
-        if record is not None:
-            self.facts, self.file = record
-            self.begin = self.file.tell()
-            for name, known in self.facts[3].items():
-                if stamp(f"{folder}/{name}") != known:
-                    break
-            else:
-                return
+        self.file: FileIO | None = None
+        self.index: Index = {}
+        self.rest = b""  # of the index
+        if record is not None and (part := read_part(record)):
+            facts, index, rest = loads(part)
+            if facts[:2] == (folder, manifest):
+                self.facts, self.index, self.rest = facts, index, rest
+                self.file, self.begin = record, record.tell()
+                if stamps(folder, facts[2]) == facts[3]:
+                    return
         self.verify()
 
     def verify(self) -> None:
         """Compile the sources and keep the result."""
         verified = self.verification().verified
         self.facts, self.pieces = verified(self.folder, trusting=self.trusting)
+        self.index, self.rest = {}, b""
         self.is_usual = False
         self.keep()
 
     def keep(self) -> None:
         """Write the record, unless edited sources may run."""
         if not self.trusting:
-            names = {**self.facts[6], **self.pieces}
+            names = {**self.positions(), **self.pieces}
             keep = self.verification().keep
             keep(self.facts, {name: self.piece(name) for name in names})
 
@@ -137,11 +136,18 @@ class Modules:
         sys.modules[VERIFICATION] = module
         return module
 
+    def positions(self) -> Index:
+        """Return the positions of all pieces in the record; a usual start needs only one."""
+        if self.rest:
+            self.index, self.rest = {**self.index, **loads(self.rest)}, b""
+        return self.index
+
     def kept(self, name: str) -> bytes:
         """Return the bytes of a module or of a start from the record, empty if it has none."""
-        if self.file is None or name not in self.facts[6]:
+        index = self.index if name in self.index else self.positions()
+        if self.file is None or name not in index:
             return b""
-        offset, size, checksum = self.facts[6][name]
+        offset, size, checksum = index[name]
         try:
             data = os.pread(self.file.fileno(), size, self.begin + offset)
         except OSError:  # such as of a network's file that another machine has replaced
@@ -164,7 +170,7 @@ class Modules:
             place = self.extensions[name]
             return ModuleSpec(name, ExtensionFileLoader(name, place), origin=place)
         loader: Any = self
-        file = self.facts[4].get(name)
+        file = self.facts[2].get(name)
         is_package = file is not None and file.endswith("/__init__.py")
         return ModuleSpec(name, loader, is_package=is_package) if file else None
 
@@ -177,7 +183,7 @@ class Modules:
 
     def run(self, module: ModuleType, code: CodeType) -> None:
         """Run code in a module."""
-        module.__file__ = f"{self.folder}/{self.facts[4][module.__name__]}"
+        module.__file__ = f"{self.folder}/{self.facts[2][module.__name__]}"
         exec(code, vars(module))
         self.ran.append(module.__name__)
 
@@ -186,7 +192,7 @@ class Modules:
 
         They are read as one piece, and none of them is looked for: half of the time of imports.
         """
-        piece = self.piece(f"{STARTS}{kit}") if f"{STARTS}{kit}" in self.facts[6] else b""
+        piece = self.piece(f"{STARTS}{kit}") if f"{STARTS}{kit}" in self.index else b""
         codes, extensions = loads(piece) if piece else ([], {})
         self.extensions = {  # the import system would look for them there, too
             name: place
@@ -196,7 +202,7 @@ class Modules:
         for name, _ in codes:
             module = sys.modules[name] = ModuleType(name)
             module.__package__ = name.rpartition(".")[0]
-            if self.facts[4][name].endswith("/__init__.py"):
+            if self.facts[2][name].endswith("/__init__.py"):
                 module.__package__, module.__path__ = name, []
         for name, _ in codes:
             parent, _, last = name.rpartition(".")
@@ -209,7 +215,7 @@ class Modules:
         """Keep the modules of this start for later ones, or a schema that was compared."""
         if not self.is_usual:
             self.keep()
-        elif kit and f"{STARTS}{kit}" not in self.facts[6]:
+        elif kit and f"{STARTS}{kit}" not in self.index:
             codes = [(name, loads(self.piece(name))) for name in self.ran]
             if self.uses_packages:  # a module may import them before they are added
                 return
@@ -245,7 +251,7 @@ def remember(schema: str) -> None:
     modules = sys.meta_path[0]
     if schema and isinstance(modules, Modules):
         schemas = (schema, *modules.facts[5])[:MOST_SCHEMAS]
-        modules.facts = (*modules.facts[:5], schemas, modules.facts[6])
+        modules.facts = (*modules.facts[:5], schemas)
         modules.is_usual = False
 
 
@@ -288,6 +294,30 @@ def add_packages() -> None:
         import site
 
         site.main()
+
+
+def read_part(record: FileIO) -> bytes:
+    """Return the next part of a record, empty if it is damaged."""
+    try:
+        checksum, size = record.read(8), record.read(4)
+        data = record.read(int.from_bytes(size, "little"))
+    except (MemoryError, OSError):
+        return b""
+    return data if _imp.source_hash(KEY, data) == checksum else b""
+
+
+def kept_manifest(known: Stamp) -> dict[str, Any] | None:
+    """Return the values of the manifest, or None if the verified one had another stamp."""
+    modules = sys.meta_path[0]
+    if not isinstance(modules, Modules):
+        return None
+    verified, values = modules.facts[4]
+    return values if verified == known else None
+
+
+def stamps(folder: str, files: Mapping[str, str]) -> bytes:
+    """Return the stamps of the modules' files in a folder, in the format of `marshal`."""
+    return dumps([stamp(f"{folder}/{file}") for file in files.values()], PLAIN)
 
 
 def stamp(path: str) -> Stamp | None:

@@ -261,8 +261,6 @@ class Policy:
     project's schema, by kit, each with the reason.
     """
 
-    __slots__ = ("absent", "recipes", "removed_tools")
-
     def __init__(
         self,
         *,
@@ -331,9 +329,11 @@ class Policy:
             yield self.recipes[ruling].grants(kit, rows, reason)
         removed = {} if discipline is None else self.removed_tools.get(discipline, {})
         reason = f'the discipline "{one_line(discipline or "")}" removes it'
-        yield _all_but(every, dict.fromkeys(removed.get(kit, ()), reason))
+        if kit in removed:
+            yield _all_but(every, dict.fromkeys(removed[kit], reason))
         missing = [kind for kind in KINDS if rows.get(kind) is None]
-        yield _all_but(every, self.recipes[recipe].needs_rows(kit, missing))
+        if lost := self.recipes[recipe].needs_rows(kit, missing):
+            yield _all_but(every, lost)
 
     def allowed(self, recipe: str, kit: str) -> frozenset[str]:
         """Return the tools of a kit that a recipe includes."""

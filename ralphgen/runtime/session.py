@@ -284,30 +284,6 @@ class Session:
     client that uses structured content.
     """
 
-    __slots__ = (
-        "_facts",
-        "_policy",
-        "as_read",
-        "base",
-        "brief",
-        "claim",
-        "context",
-        "discipline",
-        "done",
-        "feature",
-        "folder",
-        "grants",
-        "kit",
-        "profile",
-        "project",
-        "recipe",
-        "session_id",
-        "structured",
-        "target",
-        "task",
-        "user",
-    )
-
     def __init__(
         self, kit: str, facts: Mapping[str, Any], base: str, policy: Policy, context: str | None
     ) -> None:
@@ -473,6 +449,8 @@ class Session:
         for tool in suite:
             bound = {**self.bound_arguments(tool.name), **bindings.get(tool.name, NOTHING)}
             context = narrowed.get(tool.name)
+            if context is None and not bound:
+                continue
             unknown = {*(context or ()), *bound} - tool.properties.keys()
             problem = f'"{tool.name}" has no argument "{one_line(min(unknown))}"' if unknown else ""
             if context is not None and tool.name in self.enabled and not problem:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import gc
 import sys
 
-from .deferred import settled
 from .encoding import read_json
-from .errors import RefusedError, StartError, ToolError, log, one_line
-from .loader import is_replaced, settle, stamp, start_again
+from .errors import StartError, log, one_line
+from .loader import is_replaced, kept_manifest, settle, stamp, start_again
 from .system import os
 
 TYPE_CHECKING = False
@@ -20,9 +19,7 @@ if TYPE_CHECKING:
     from .loader import Stamp
     from .policy import Policy
     from .protocol.connection import Connection, Ending
-    from .protocol.handlers import Handlers
     from .session import Session
-    from .tool import Tool
 
 USAGE = (
     "usage: python server.py [KIT] [--context FILE --sha256 HEX] [--structured-output] "
@@ -41,8 +38,6 @@ _manifests: dict[str, tuple[Stamp, dict[str, Any]]] = {}
 
 class CommandLine:
     """The parsed arguments of `server.py`."""
-
-    __slots__ = ("check", "context", "describe", "help", "kit", "sha256", "structured", "version")
 
     def __init__(self) -> None:
         self.kit: str | None = None
@@ -93,8 +88,10 @@ def read_manifest(folder: str) -> dict[str, Any]:
     if known is not None and known == _manifests.get(path, (None, {}))[0]:
         return _manifests[path][1]
     try:
-        with open(path, encoding="utf-8") as file:
-            manifest: dict[str, Any] = read_json(file.read())
+        manifest = {} if known is None else kept_manifest(known) or {}
+        if not manifest:
+            with open(path, encoding="utf-8") as file:
+                manifest = read_json(file.read())
         schema = manifest["schema"]
         whole = (str, str, list) == tuple(
             type(value) for value in (manifest["ralphgen"], schema["fingerprint"], schema["hide"])
@@ -196,7 +193,9 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
         handlers = Handlers(kit, session, tools, workspace, manifest["ralphgen"])
         if asked.check or asked.describe:
             if asked.describe:
-                wire.write(_described(handlers, [*tools.values()]))
+                from .description import described
+
+                wire.write(described(handlers, [*tools.values()]))
             workspace.close()
             settle("")
             return 0
@@ -219,32 +218,6 @@ def _converse(connection: Connection, ending: Ending) -> int:
     except OSError:
         return ending.end()  # the client is gone
     return ending.end()
-
-
-def _described(handlers: Handlers, seen: Sequence[Tool]) -> str:
-    """Return a session's view of a kit as JSON: `tools`, `instructions`, `prompts` as text.
-
-    A kit with a brief adds `brief`. Raises `StartError` if a prompt or the brief cannot be made.
-    """
-    import json
-
-    def told_by(method: str, params: dict[str, str]) -> dict[str, Any]:
-        return settled(handlers.methods[method](params))
-
-    prompts = told_by("prompts/list", {})["prompts"] if "prompts/list" in handlers.methods else []
-    try:
-        texts = [told_by("prompts/get", {"name": prompt["name"]}) for prompt in prompts]
-        make = handlers.kit.brief
-        brief = {} if make is None else {"brief": make(handlers.workspace, seen)}
-    except (RefusedError, ToolError) as error:
-        raise StartError(str(error)) from error
-    told = [
-        {**prompt, "text": text["messages"][0]["content"]["text"]}
-        for prompt, text in zip(prompts, texts, strict=True)
-    ]
-    tools = told_by("tools/list", {})["tools"]
-    facts = {"tools": tools, "instructions": handlers.instructions, "prompts": told, **brief}
-    return json.dumps(facts) + "\n"
 
 
 def emitted(module: str, name: str) -> Any:

@@ -167,12 +167,11 @@ def launched_session() -> str:
 def _mark(process: int) -> str:
     """Return the session's id in the environment of a process, as far as that may be read."""
     try:
-        variables = _read(f"/proc/{process}/environ").split(b"\0")
+        variables = b"\0" + _read(f"/proc/{process}/environ")
     except OSError:
         return ""
-    prefix = f"{SESSION_VARIABLE}=".encode()
-    found = (one.removeprefix(prefix) for one in variables if one.startswith(prefix))
-    return next(found, b"").decode(errors="surrogateescape")
+    found = variables.partition(f"\0{SESSION_VARIABLE}=".encode())[2]
+    return found.partition(b"\0")[0].decode(errors="surrogateescape")
 
 
 def _ancestors() -> list[int]:
@@ -188,5 +187,5 @@ def _ancestors() -> list[int]:
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
+    with open(path, "rb", buffering=0) as file:
         return file.read()

@@ -228,7 +228,8 @@ def _restricted(
 
 JSON_TEXT = "JSON text"
 DESCRIBED = {JSON: JSON_TEXT, DIGITS: "decimal number"}
-_CHANGED = {"enum", "format", "properties", "additionalProperties"}  # by `portable`
+# Types without parts, and the keys that a schema of one may not have to be portable as it is.
+SIMPLE, SPECIAL = ("string", "integer", "number", "boolean"), {"enum", "format", "properties"}
 _TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -238,8 +239,6 @@ def portable(rule: Mapping[str, Any]) -> dict[str, Any]:
     Gemini refuses enums of numbers, an empty text in an enum, and an argument without a type, and
     then every request of the session fails. The server still checks calls against the full schema.
     """
-    if rule.get("type", "array") != "array" and _CHANGED.isdisjoint(rule):
-        return {**rule}
     found = dict(rule)
     if "enum" in found:
         _spell_enum(found)
@@ -254,7 +253,10 @@ def portable(rule: Mapping[str, Any]) -> dict[str, Any]:
     if found["type"] == "array":
         found["items"] = portable(found.get("items", {}))
     if "properties" in found:
-        found["properties"] = {name: portable(one) for name, one in found["properties"].items()}
+        found["properties"] = {
+            name: one if one.get("type") in SIMPLE and SPECIAL.isdisjoint(one) else portable(one)
+            for name, one in found["properties"].items()
+        }
     if isinstance(found.get("additionalProperties"), dict):
         found["additionalProperties"] = portable(found["additionalProperties"])
     return found

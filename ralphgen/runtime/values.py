@@ -12,7 +12,8 @@ from .encoding import (
     write_written_json,
     written_number,
 )
-from .errors import NotThereError, ToolError
+from .errors import ToolError
+from .failures import NotThereError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

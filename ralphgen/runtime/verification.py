@@ -10,14 +10,15 @@ import os
 import sys
 from marshal import dumps, loads
 
-from .loader import KEY, read_manifest, stamp
+from .loader import KEY, PLAIN, STARTS, read_manifest, read_part, stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import CodeType
+    from typing import Any
 
-    from .loader import Facts, Stamp
+    from .loader import Facts, Index, Stamp
 
 UNKNOWN = (0, 0, 0, 0)  # a stamp that no file has
 UNSETTLED = 50_000_000  # nanoseconds; another write within this time may leave the same stamp
@@ -42,18 +43,19 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
     cannot be read or, unless `trusting`, was edited.
     """
     import hashlib
-    import time
 
+    known = _settled_stamp(f"{folder}/manifest.json")
     manifest = read_manifest(folder)
-    stamps: dict[str, Stamp] = {}
+    values = _values(f"{folder}/manifest.json", manifest)
+    stamps: list[Stamp] = []
     files: dict[str, str] = {}
     codes: dict[str, bytes] = {}
-    digests = _digests(f"{folder}/manifest.json", manifest)
+    digests = _digests(f"{folder}/manifest.json", values)
     compiled = {} if trusting else _compiled(digests)
     for listed, digest in digests.items():
         path = f"{folder}/{listed}"
         printable = path.encode("unicode_escape").decode()
-        about = stamp(path)
+        about = _settled_stamp(path)
         try:
             with open(path, "rb") as opened:
                 source = opened.read()
@@ -63,8 +65,7 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
             raise ValueError(
                 f'"{printable}" was changed after it was generated: restore it, or {FIX}'
             )
-        is_settled = about and abs(time.time_ns() - about[2]) > UNSETTLED
-        stamps[listed] = about if about and is_settled else UNKNOWN
+        stamps.append(about)
         name = listed.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         try:
             if listed in compiled:
@@ -75,20 +76,36 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
         except (RecursionError, SyntaxError, ValueError) as error:  # refused if it is imported
             code = compile(f"raise SyntaxError({str(error)!r})", path, "exec")
         files[name], codes[name] = listed, dumps(code)
-    return (folder, manifest, codes.get("runtime.loader", b""), stamps, files, (), {}), codes
+    del values["files"]
+    return (folder, manifest, files, dumps(stamps, PLAIN), (known, values), ()), codes
 
 
-def _digests(path: str, manifest: bytes) -> dict[str, str]:
-    """Return the sha256 of each module that the manifest at `path` lists."""
+def _settled_stamp(path: str) -> Stamp:
+    """Return the stamp of a file, `UNKNOWN` if it was written just before or is missing."""
+    import time
+
+    about = stamp(path)
+    return about if about and abs(time.time_ns() - about[2]) > UNSETTLED else UNKNOWN
+
+
+def _values(path: str, manifest: bytes) -> Any:
+    """Return the values of the manifest at `path`; raises ValueError if it is not JSON."""
     import json
 
+    try:
+        return json.loads(manifest)
+    except (ValueError, RecursionError) as error:
+        text = f'the manifest "{path}" cannot be used (it is not valid JSON: {error}): {FIX}'
+        raise ValueError(text) from error
+
+
+def _digests(path: str, values: Any) -> dict[str, str]:
+    """Return the sha256 of each module that the manifest at `path` lists."""
     problem = ""
     try:
-        files = json.loads(manifest)["files"]
+        files = values["files"]
         digests = {str(file): str(files[file]) for file in files if file.endswith(".py")}
         problem = "" if "runtime/start.py" in digests else "it does not list the server's modules"
-    except (ValueError, RecursionError) as error:
-        problem = f"it is not valid JSON: {error}"
     except (LookupError, TypeError, AttributeError):
         problem = "it does not name the schema it was built for"
     if problem:
@@ -125,18 +142,18 @@ def _add_compiled(
     found: dict[str, bytes], digests: Mapping[str, str], record: os.DirEntry[str]
 ) -> None:
     """Add the missing bytecode that a record has; raises one of several errors if it is damaged."""
-    with open(record.path, "rb") as file:
-        checksum, head = file.read(8), file.read(int.from_bytes(file.read(4), "little"))
-        begin = file.tell()
-        if not is_private(os.fstat(file.fileno())) or _imp.source_hash(KEY, head) != checksum:
+    with open(record.path, "rb", buffering=0) as file:
+        if not is_private(os.fstat(file.fileno())) or not read_part(file):
             return
-        facts: Facts = loads(head)
-        same = dict(_digests(record.path, facts[1]).items() & digests.items())
+        facts, _, rest = loads(read_part(file))
+        begin, index = file.tell(), loads(rest)
+        values = _values(record.path, facts[1])
+        same = dict(_digests(record.path, values).items() & digests.items())
         if record.name != _record_name(facts[0], facts[1]) or "runtime/verification.py" not in same:
             return  # of another interpreter, or compiled in another way
-        for name, listed in facts[4].items():
+        for name, listed in facts[2].items():
             if listed in same and listed not in found:
-                offset, size, known = facts[6][name]
+                offset, size, known = index[name]
                 piece = os.pread(file.fileno(), size, begin + offset)
                 if _imp.source_hash(KEY, piece) == known:
                     found[listed] = piece
@@ -172,19 +189,23 @@ def keep(facts: Facts, pieces: Mapping[str, bytes]) -> None:
     place = _place()
     if "posix" not in sys.modules or place[0] != "/":  # a relative place may be anyone's
         return
-    index, size = {}, 0
+    starts: Index = {}
+    modules: Index = {}
+    size = 0
     for name, piece in pieces.items():
+        index = starts if name.startswith(STARTS) else modules
         index[name] = (size, len(piece), _imp.source_hash(KEY, piece))
         size += len(piece)
-    head = dumps((*facts[:6], index))
-    parts = (_imp.source_hash(KEY, head), len(head).to_bytes(4, "little"), head, *pieces.values())
+    parts: list[bytes] = []
+    for part in (pieces.get("runtime.loader", b""), dumps((facts, starts, dumps(modules)))):
+        parts += (_imp.source_hash(KEY, part), len(part).to_bytes(4, "little"), part)
     path = f"{place}/{_record_name(facts[0], facts[1])}"
     new = f"{path}.{os.getpid()}.new"
     try:
         os.makedirs(place, 0o700, exist_ok=True)
         if is_private(os.lstat(place)):
             with open(new, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
-                file.write(b"".join(parts))
+                file.write(b"".join((*parts, *pieces.values())))
             os.replace(new, path)
             with os.scandir(place) as records:
                 by_age = sorted(records, key=lambda one: one.stat().st_mtime_ns)

@@ -18,9 +18,9 @@ from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.claims import BLOCKED, PENDING, other_claim, refusal_of
 from ralphgen.runtime.tasks.questions import OPEN
-from ralphgen.runtime.tasks.rows import today
+from ralphgen.runtime.tasks.rows import Ralphgen, today
 from ralphgen.runtime.tasks.status import move, set_status
-from ralphgen.runtime.tasks.tables import Ralphgen, Tables, task_row
+from ralphgen.runtime.tasks.tables import Tables, task_row
 from ralphgen.sessions.decide import no_tasks
 
 if TYPE_CHECKING:

@@ -434,9 +434,11 @@ def test_a_record_that_cannot_be_read_is_made_again(own: Path, tmp_path: Path) -
     """As one on a network, which another machine has replaced."""
     folder = str(own / ".ralph/mcp")
     facts, pieces = verification.verified(folder)
-    index = {name: (0, len(piece), b"") for name, piece in pieces.items()}
     with (tmp_path / "write-only").open("wb", buffering=0) as file:
-        modules = loader.Modules(folder, ((*facts[:6], index), file), trusting=False)
+        modules = loader.Modules(folder, facts[1], None, trusting=False)
+        modules.file, modules.begin = file, 0
+        modules.index = {name: (0, len(piece), b"") for name, piece in pieces.items()}
+        modules.pieces = {}
 
         assert pieces["policy"] == modules.piece("policy")
 
@@ -445,7 +447,7 @@ def planted(own: Path, mark: Path) -> None:
     """Keep a record of the server with a foreign loader, as only its user can."""
     facts, pieces = verification.verified(str(generated(own, "")))
     code = compile(foreign(mark) + b"raise SystemExit(0)\n", "x", "exec")
-    verification.keep((*facts[:2], marshal.dumps(code), *facts[3:]), pieces)
+    verification.keep(facts, {**pieces, "runtime.loader": marshal.dumps(code)})
 
 
 def test_a_record_in_a_directory_that_others_can_write_is_not_run(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.failures import CodedError
 from ralphgen.runtime.kit import Kit
 from ralphgen.runtime.protocol.handlers import tool_methods
 from ralphgen.runtime.tool import READ_ONLY, STRING, Tool

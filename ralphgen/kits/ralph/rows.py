@@ -23,7 +23,8 @@ from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks import tables
 from ralphgen.runtime.tasks.claims import HeldError
 from ralphgen.runtime.tasks.proof import look_at_files, refuse_unproved
-from ralphgen.runtime.tasks.tables import TEXT, Ralphgen, StoredTable, Tables
+from ralphgen.runtime.tasks.rows import Ralphgen
+from ralphgen.runtime.tasks.tables import TEXT, StoredTable, Tables
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

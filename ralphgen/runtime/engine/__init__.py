@@ -397,8 +397,6 @@ def quoted(name: str) -> str:
 class SnapshotBase:
     """The part of a `Snapshot` that all engines have in common."""
 
-    __slots__ = ()
-
     def tables(
         self: Snapshot, also: Sequence[str] = (), *, own: Sequence[str] | None = None
     ) -> dict[str, list[Column]]:
@@ -419,8 +417,6 @@ class SnapshotBase:
 
 class DatabaseBase:
     """The part of a `Database` that all engines have in common."""
-
-    __slots__ = ()
 
     @property
     def statements(self: Database) -> Statements:

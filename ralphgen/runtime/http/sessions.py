@@ -7,15 +7,8 @@ import asyncio
 import time
 
 from ..deferred import DeferredResult
-from ..errors import (
-    INTERNAL_ERROR,
-    ContextError,
-    DeferError,
-    RefusedError,
-    StartError,
-    ToolError,
-    log,
-)
+from ..errors import INTERNAL_ERROR, DeferError, RefusedError, StartError, ToolError, log
+from ..failures import ContextError
 from ..policy import FULL
 from ..protocol import messages
 from ..protocol.background import Worker, outcome_of

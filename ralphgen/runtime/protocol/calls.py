@@ -6,14 +6,13 @@ from ..deferred import DeferredResult, settled
 from ..encoding import write_json
 from ..errors import (
     INVALID_PARAMS,
-    AskError,
-    CodedError,
     DeferError,
     RefusedError,
     ToolError,
     log,
     log_exception,
 )
+from ..failures import AskError, CodedError
 from ..statements import in_child
 from .messages import half_pair
 
@@ -44,7 +43,12 @@ def answer_call(
         why = session.why_hidden(params["name"])
         text = f"Unknown tool: {shortened(params['name'])}: {why}"
         raise RefusedError(INVALID_PARAMS, text, f"The tools here: {', '.join(tools)}")
-    if getattr(tool.function(), "states", "") in getattr(workspace, "own_code", ()):
+    states = getattr(tool.function(), "states", "")
+    try:
+        runs_own_code = states != "" and states in getattr(workspace, "own_code", ())
+    except ToolError as error:
+        return _result(_refusal_text(kit, error), failed=True)
+    if runs_own_code:
         return _called_in_child(kit, tool.name, workspace, params)
     return _call(kit, tool, workspace, params, session)
 

@@ -44,8 +44,6 @@ class Ending:
     Threads may wait for anything then, so that the interpreter cannot end by itself.
     """
 
-    __slots__ = ("_ending", "_last", "_thread", "_watching", "_workspace")
-
     def __init__(self) -> None:
         self._ending: set[int] = set()  # threads that end the process
         self._last = _thread.allocate_lock()  # held by the thread that does
@@ -110,8 +108,6 @@ class Wire:
     error, and child processes read nothing.
     """
 
-    __slots__ = ("_writing", "sink", "source")
-
     def __init__(self) -> None:
         # If one was closed at the start, its number may be that of a file of ours by now.
         if sys.stdin is None or sys.stdout is None:
@@ -163,18 +159,6 @@ class Connection:
     `ending` ends the process if the client reads no more. One thread reads all lines. It answers
     requests itself, or on a separate thread if an answer takes time.
     """
-
-    __slots__ = (
-        "_ending",
-        "_folder",
-        "_handlers",
-        "_long_calls",
-        "_questions",
-        "_requests",
-        "_subscriptions",
-        "_wire",
-        "_worker",
-    )
 
     def __init__(self, handlers: Handlers, folder: str, wire: Wire, ending: Ending) -> None:
         self._folder = folder

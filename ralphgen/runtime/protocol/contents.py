@@ -8,32 +8,36 @@ from __future__ import annotations
 
 from ..deferred import then
 from ..errors import INVALID_PARAMS, RefusedError, ToolError
+from ..tool import named
 from .messages import refuse_cursor
 from .skills import ServedSkill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from ..kit import Kit, Prompt
+    from ..kit import Kit
+    from ..prompt import Prompt
+    from ..session import Session
     from ..tool import Tool
     from .handlers import Answer, Method, Params
-
-    Prompts = Mapping[str, Prompt]
 
 SKILL_SCHEME = "skill://"
 MOST_COMPLETIONS = 100  # of one completion, by the protocol
 
 
-def list_prompts(params: Params, prompts: Prompts) -> Answer:
+def list_prompts(params: Params, kit: Kit, session: Session, tools: Sequence[Tool]) -> Answer:
     """Return the session's prompts."""
     refuse_cursor(params)
-    return {"prompts": [prompt.entry() for prompt in prompts.values()]}
+    return {"prompts": [prompt.entry() for prompt in _prompts(kit, session, tools).values()]}
 
 
-def get_prompt(params: Params, prompts: Prompts, workspace: Any) -> Answer:
+def get_prompt(
+    params: Params, workspace: Any, kit: Kit, session: Session, tools: Sequence[Tool]
+) -> Answer:
     """Return a prompt as a message of the user."""
+    prompts = _prompts(kit, session, tools)
     given = params.get("arguments") or {}
     prompt = _find_prompt(prompts, params["name"], given)
     try:
@@ -69,11 +73,13 @@ def read_resource(params: Params, kit: Kit, workspace: Any) -> Answer:
     return answer
 
 
-def complete(params: Params, kit: Kit, workspace: Any, prompts: Prompts) -> Answer:
+def complete(
+    params: Params, workspace: Any, kit: Kit, session: Session, tools: Sequence[Tool]
+) -> Answer:
     """Return values for a variable of a template or an argument of a prompt."""
     ref, argument = params["ref"], params["argument"]
     if ref["type"] == "ref/prompt":
-        _find_prompt(prompts, ref["name"], [argument["name"]])
+        _find_prompt(_prompts(kit, session, tools), ref["name"], [argument["name"]])
     resources = kit.import_resources()
     found = resources.completed(workspace, ref.get("uri"), argument["name"], argument["value"])
 
@@ -114,6 +120,11 @@ def _served(kit: Kit, key: str, tools: Mapping[str, Tool], made: list[ServedSkil
         words = __import__(kit.skill, None, None, ["SKILL"]).SKILL
         made.append(ServedSkill(words, key, tools))
     return made[0]
+
+
+def _prompts(kit: Kit, session: Session, tools: Sequence[Tool]) -> Mapping[str, Prompt]:
+    made = named(kit.prompts)(session, tools) if kit.prompts else ()
+    return {prompt.name: prompt for prompt in made}
 
 
 def _find_prompt(prompts: Mapping[str, Prompt], name: str, arguments: Iterable[str]) -> Prompt:

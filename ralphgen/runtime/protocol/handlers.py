@@ -7,7 +7,6 @@ from ..errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     DeferError,
-    NotThereError,
     RefusedError,
     ToolError,
     log_exception,
@@ -97,19 +96,6 @@ class Handlers:
     `stateless_capabilities`.
     """
 
-    __slots__ = (
-        "_reading",
-        "capabilities",
-        "instructions",
-        "kit",
-        "listening",
-        "long_tools",
-        "methods",
-        "stateless_capabilities",
-        "version",
-        "workspace",
-    )
-
     def __init__(
         self,
         kit: Kit,
@@ -127,17 +113,16 @@ class Handlers:
         self.instructions = kit.instructions(session, seen)
         methods: dict[str, Method] = tool_methods(kit, session, tools, workspace)
         capabilities: dict[str, Any] = {"tools": {}}
-        prompts = {}
-        if kit.prompts is not None:
-            prompts = {prompt.name: prompt for prompt in kit.prompts(session, seen)}
-            methods["prompts/list"] = _later("list_prompts", prompts)
-            methods["prompts/get"] = _later("get_prompt", prompts, workspace)
+        prompts = (kit, session, seen)
+        if kit.prompts:
+            methods["prompts/list"] = _later("list_prompts", *prompts)
+            methods["prompts/get"] = _later("get_prompt", workspace, *prompts)
             capabilities["prompts"] = {}
         if kit.resources:
             methods["resources/list"] = _later("list_resources", kit, workspace)
             methods["resources/templates/list"] = _later("list_templates", kit, workspace)
             methods["resources/read"] = _later("read_resource", kit, workspace)
-            methods["completion/complete"] = _later("complete", kit, workspace, prompts)
+            methods["completion/complete"] = _later("complete", workspace, *prompts)
             capabilities |= {"resources": {"subscribe": True}, "completions": {}}
         self.capabilities = self.stateless_capabilities = capabilities
         self.long_tools = frozenset(tool.name for tool in seen if tool.hints.get("openWorldHint"))
@@ -199,9 +184,12 @@ def guarded(
             return DeferredResult(lambda: outcome(params), found.leave, finishes=found.finishes)
         except (DeferError, RefusedError):
             raise
-        except NotThereError as error:
-            raise RefusedError(INVALID_PARAMS, str(error), data or {"method": request}) from error
         except ToolError as error:
+            from ..failures import NotThereError
+
+            if isinstance(error, NotThereError):
+                told = data or {"method": request}
+                raise RefusedError(INVALID_PARAMS, str(error), told) from error
             raise RefusedError(INTERNAL_ERROR, str(error), data) from error
         except Exception as error:
             log_exception(logger, request=request, **(data or {}))

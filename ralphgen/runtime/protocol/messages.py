@@ -255,8 +255,6 @@ class RequestReader:
     over HTTP, a handshake connection is open from the start.
     """
 
-    __slots__ = ("_about", "_alone", "_asks", "_handlers", "_opened", "modern")
-
     def __init__(
         self, handlers: Handlers, modern: bool | None = None, *, alone: bool = False
     ) -> None:

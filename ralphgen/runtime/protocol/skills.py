@@ -8,7 +8,7 @@ https://github.com/modelcontextprotocol/ext-skills (SEP-2640).
 from __future__ import annotations
 
 from ..encoding import sha256_hex, write_json
-from ..errors import NotThereError
+from ..failures import NotThereError
 from .messages import refuse_cursor
 
 TYPE_CHECKING = False

@@ -9,7 +9,8 @@ import json
 import re
 
 from ..deferred import then
-from ..errors import NotThereError, ToolError
+from ..errors import ToolError
+from ..failures import NotThereError
 from ..policy import OWN
 from ..statements import in_child
 from ..values import decode_segment, fitted, shortened

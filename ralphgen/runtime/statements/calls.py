@@ -15,7 +15,8 @@ import sys
 import time
 
 from ..deferred import DeferredResult, Waiter, wait_as
-from ..errors import NotThereError, StartError, ToolError, log_exception
+from ..errors import StartError, ToolError, log_exception
+from ..failures import NotThereError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from .claims import (
     take,
 )
 from .comments import write
-from .rows import today
+from .rows import Ralphgen, today
 from .status import set_status
-from .tables import Ralphgen, task_row
+from .tables import task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import time
 
 from ..encoding import JsonReader, write_json
 from ..errors import ToolError
+from ..policy import FULL
 from ..system import os
 
 TYPE_CHECKING = False
@@ -383,3 +384,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if not isinstance(value, float) or abs(value) < _INFINITY else str(value)
+
+
+class Ralphgen:
+    """The actor ralphgen, for a session whose task it claims or releases."""
+
+    __slots__ = ("session_id",)
+    recipe = "ralphgen"  # signs the comments
+    discipline = task = claim = None
+    is_users = is_typed = False
+    profile = FULL  # any evidence counts
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id

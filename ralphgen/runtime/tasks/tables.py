@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..engine import quoted
 from ..errors import ToolError
-from ..policy import FULL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +12,7 @@ if TYPE_CHECKING:
 
     from ..engine import Database, Snapshot
     from ..session import Session
+    from .rows import Ralphgen
 
     Actor: TypeAlias = "Session | Ralphgen"  # works on tasks
 
@@ -159,19 +159,6 @@ class StoredTable:
         return value
 
 
-class Ralphgen:
-    """The actor ralphgen, for a session whose task it claims or releases."""
-
-    __slots__ = ("session_id",)
-    recipe = "ralphgen"  # signs the comments
-    discipline = task = claim = None
-    is_users = is_typed = False
-    profile = FULL  # any evidence counts
-
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-
-
 class Tables:
     """The tables that the project has; `comments` and `metadata` may be missing.
 
@@ -179,19 +166,6 @@ class Tables:
     `takes_reason` whether the reason for a blocked task can be stored, and `may_block` whether
     tasks can be blocked. `database` is the path of the file, relative to the project.
     """
-
-    __slots__ = (
-        "comments",
-        "database",
-        "disciplines",
-        "features",
-        "first_status",
-        "ledger",
-        "may_block",
-        "metadata",
-        "takes_reason",
-        "tasks",
-    )
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.kit import Prompt
+from ralphgen.runtime.prompt import Prompt
 
 from .instructions import purpose_of
 

@@ -7,7 +7,8 @@ import os
 import re
 
 from ralphgen.runtime.encoding import write_json
-from ralphgen.runtime.errors import NotThereError, ToolError
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.failures import NotThereError
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.claims import LIMIT, SHOWN, dependents, rows_by_id
 from ralphgen.runtime.tasks.rows import plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import time
 
-from ralphgen.runtime.errors import ContextError, ToolError
+from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.kit import OpenProject
 from ralphgen.runtime.loader import is_known
 from ralphgen.runtime.session import is_same
@@ -34,21 +34,10 @@ class Workspace(OpenProject):
     """The open project of one session.
 
     `done` are the rules by which a task is done, None where there is none, `checks_run` the last
-    run of them, and `evidence` the connection that its thread writes on. `own_code` are
-    the kinds of statements on the tables for which the database runs code of the project.
-    `has_client` says that an agent may work in the session.
+    run of them, and `evidence` the connection that its thread writes on. `has_client` says that an
+    agent may work in the session.
     """
 
-    __slots__ = (
-        "_definitions",
-        "_manifest",
-        "checks_run",
-        "done",
-        "evidence",
-        "has_client",
-        "own_code",
-        "tables",
-    )
     database: Database
 
     def __init__(
@@ -69,7 +58,7 @@ class Workspace(OpenProject):
         self.checks_run: CheckRun | None = None
         self.evidence: Database | None = None
         self.has_client = False
-        self.own_code: Sequence[str] = ()
+        self._own_code: Sequence[str] | None = None
         named = (session.project or {}).get("database") or tables.database
         self.database = self.fenced(database or engine(engine.located(self.root, named)))
         if tables.ledger:
@@ -87,6 +76,14 @@ class Workspace(OpenProject):
     def looks_at_tree(self) -> bool:
         """Whether a task becomes done only after a look at the files."""
         return self.done is not None or self.tree_rules is not None
+
+    @property
+    def own_code(self) -> Sequence[str]:
+        """The kinds of statements on the tables that run code of the project in the database."""
+        if self._own_code is None:
+            sql = self.database.sql
+            self._own_code = self.database.reading(lambda: sql.own_code(self.database))
+        return self._own_code
 
     def close(self) -> None:
         """Let go of the database, and stop the checks that run."""
@@ -135,7 +132,7 @@ class Workspace(OpenProject):
         from .moved_schema import refuse_migrated
 
         refuse_migrated(self, self.folder)
-        self.own_code = self.database.sql.own_code(self.database)
+        self._own_code = self.database.sql.own_code(self.database)
 
     def _refuse_skipped(self, moved: Moved) -> None:
         if moved:
@@ -161,7 +158,6 @@ class Workspace(OpenProject):
 
     def _note_schema(self) -> None:
         def look() -> tuple[int, str]:
-            self.own_code = self.database.sql.own_code(self.database)
             return self.database.schema_version(), self.database.definitions()
 
         self._schema_version, self._definitions = self.read_at_start(look)
@@ -176,6 +172,8 @@ class Workspace(OpenProject):
             try:
                 refuse_another_project(self)
             except ToolError as error:
+                from ralphgen.runtime.failures import ContextError
+
                 hint = "create a new session"
                 if self.session.project is None:  # the file beside the server names no project
                     hint = 'create another with "ralphgen session create RECIPE --default"'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.failures import CodedError
 
 from .values import VALIDATION_FAILED, shown
 

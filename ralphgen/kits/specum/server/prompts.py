@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.errors import NotThereError
-from ralphgen.runtime.kit import Prompt
+from ralphgen.runtime.failures import NotThereError
+from ralphgen.runtime.prompt import Prompt
 
 from .instructions import on_one_task
 from .store import problem_of

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import _imp
 import _thread
 import time
 from marshal import dumps
 
 from ...deferred import call_began, limit, longest_run, pause, take_time
-from ...encoding import sha256_hex
 from ...errors import StartError, ToolError
+from ...loader import KEY, PLAIN
 from ...system import os, variable
 from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
 from . import library
@@ -34,7 +35,6 @@ DEFINITIONS = (
     "ORDER BY name, rowid"
 )
 STEPS = 100_000  # of SQLite's VM between checks of clock and signals: milliseconds
-UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # has no name in Python 3.11
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 FILES = {
@@ -50,8 +50,6 @@ UNSURE = (
 
 class Snapshot(SnapshotBase):
     """One state of a database, for reading: a connection within a transaction."""
-
-    __slots__ = ("connection",)
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -115,18 +113,6 @@ class Database(DatabaseBase, Snapshot):
     """
 
     sees_redefined_views = True
-    __slots__ = (
-        "_closing",
-        "_files",
-        "_in_use",
-        "_limit",
-        "_lost",
-        "_patience",
-        "before_commits",
-        "before_writes",
-        "has_tasks",
-        "path",
-    )
 
     def __init__(self, path: str, patience: float = PATIENCE, steps: int = STEPS) -> None:
         self.path = path
@@ -200,7 +186,8 @@ class Database(DatabaseBase, Snapshot):
 
     def definitions(self) -> str:
         """Return a digest of the definitions of all tables and views."""
-        return sha256_hex(dumps((sqlite3.sqlite_version, self.rows(DEFINITIONS)), 2))
+        whole = dumps((sqlite3.sqlite_version, self.rows(DEFINITIONS)), PLAIN)
+        return _imp.source_hash(KEY, whole).hex()
 
     def schema_version(self) -> int:
         """Return a number that differs after any change of the schema; within a transaction."""
@@ -284,7 +271,9 @@ class Database(DatabaseBase, Snapshot):
                         raise ToolError(self._closing.refused) from error
                     if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
                         take_time()
-                    raise ToolError(_sentence(error)) from error
+                    from .failures import sentence
+
+                    raise ToolError(sentence(error)) from error
                 waited = time.monotonic() - began
                 if waited > self._patience:
                     raise busy(self._patience) from error
@@ -366,8 +355,6 @@ class Database(DatabaseBase, Snapshot):
 class _Limit:
     """The deadline of a transaction, independent of its statements and triggers."""
 
-    __slots__ = ("deadline",)
-
     def __init__(self) -> None:
         self.deadline = FOREVER
 
@@ -443,27 +430,3 @@ def _jitter(waited: float = 0.0) -> float:
 
 def _is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
-
-
-def _sentence(error: sqlite3.Error) -> str:
-    """Return a sentence on an SQLite error and what to do, without SQL text."""
-    code = getattr(error, "sqlite_errorcode", 0)  # missing if Python itself raised it
-    name = str(UNNAMED.get(code) or getattr(error, "sqlite_errorname", ""))
-    column = str(error).rpartition(": ")[2]
-    sentences = {
-        "SQLITE_CONSTRAINT_FOREIGNKEY": "the database refuses this: a row that it names, or that "
-        "still names it, is in the way; look it up and try again",
-        "SQLITE_CONSTRAINT_NOTNULL": f'the database refuses this: "{column}" must not be empty',
-        "SQLITE_CONSTRAINT_UNIQUE": f'the database refuses this: "{column}" is taken already',
-        "SQLITE_CONSTRAINT_PRIMARYKEY": f'the database refuses this: "{column}" already exists',
-        "SQLITE_CONSTRAINT_CHECK": "the database refuses this: a value breaks a rule of its table",
-        "SQLITE_CONSTRAINT_DATATYPE": "the database refuses this: a value has the wrong type",
-        "SQLITE_CONSTRAINT_TRIGGER": f"the database refuses this: {column}",
-        "SQLITE_FULL": "the disk is full: nothing was changed; free some space and try again",
-        "SQLITE_INTERRUPT": "the database took too long and was stopped: nothing was changed; "
-        "request less, or ask the user to check for an endless trigger or view",
-        "SQLITE_READONLY": "the database is read-only: nothing was changed; fix its permissions",
-        "SQLITE_TOOBIG": "the database refuses this: a value is too long",
-    }
-    known = sentences.get(name) or sentences.get("_".join(name.split("_")[:2]))
-    return known or 'the database cannot be used: ask the user to run "ralphgen doctor"'

@@ -26,8 +26,6 @@ class OpenIndex:
     It is not closed while SQLite may have the index open: POSIX would drop SQLite's locks with it.
     """
 
-    __slots__ = ("descriptor", "identity", "path", "users")
-
     def __init__(self, path: str) -> None:
         self.descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
         self.identity = _identity(os.fstat(self.descriptor))
@@ -80,8 +78,6 @@ class OpenedFiles:
     Without WAL there is one file, and SQLite itself detects the writes of others. In WAL mode, only
     checkpoints write to it, and they record that in the index.
     """
-
-    __slots__ = ("_checkpoint", "_index", "_logs", "_main", "_path", "_replaced", "_written")
 
     def __init__(self, path: str, connection: sqlite3.Connection) -> None:
         self._path = path

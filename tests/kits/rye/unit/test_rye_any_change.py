@@ -12,7 +12,7 @@ from rye_worlds import World
 
 from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL, Item, read_item
 from ralphgen.kits.rye.server.trust import VALID, line_of, split
-from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.failures import CodedError
 
 PIECES = st.sampled_from(
     [

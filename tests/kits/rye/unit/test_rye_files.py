@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from ralphgen.kits.rye.server.spaces import LARGEST, Item, Space, has_no_link, read_item, write_item
-from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.failures import CodedError
 
 CODE_TO_WRITE = """
 import sys

@@ -17,7 +17,8 @@ from ralphgen.kits.rye.server import search_index as index
 from ralphgen.kits.rye.server.search_index import MOST_TABLES
 from ralphgen.kits.rye.server.spaces import LARGEST
 from ralphgen.runtime.deferred import take_time
-from ralphgen.runtime.errors import CodedError, DeferError
+from ralphgen.runtime.errors import DeferError
+from ralphgen.runtime.failures import CodedError
 
 
 @pytest.fixture

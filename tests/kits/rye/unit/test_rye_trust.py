@@ -18,7 +18,7 @@ from ralphgen.kits.rye.server.trust import (
     own_key,
     publish,
 )
-from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.failures import CodedError
 
 POLICIES = ("off", "warn", "integrity", "trusted")
 STATES = (VALID, UNSIGNED, MODIFIED, UNTRUSTED)
