@@ -1,4 +1,4 @@
-"""Whatever a signed item is, and whatever is done to its bytes, it is not valid any more."""
+"""Any change to the bytes of a signed item of any type invalidates its signature."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from pathlib import Path
@@ -40,7 +40,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def state(world: World, item: Item, data: bytes) -> str:
-    """The state of an item whose file has these bytes; what cannot be read has none."""
+    """Return the state of an item whose file contains `data`, "" if it cannot be read."""
     put(Path(item.path), data)
     try:
         return world.trust().verdict(item, read_item(item)).state

@@ -1,4 +1,4 @@
-"""A tool is carried out by a chain of executors, of which each is found, let through and last."""
+"""Executor chains of tools: links, ends, version limits and trust."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ def ids(answer: dict[str, Any]) -> list[str]:
 
 
 class TestLinks:
-    """Which element comes next."""
+    """The next element of a chain."""
 
     @pytest.mark.parametrize(
         "executor", ["python_runtime", PYTHON_RUNTIME, "rye/core/runtimes/python/function"]
@@ -72,7 +72,7 @@ class TestLinks:
 
 
 class TestEnds:
-    """Where a chain does not come to a primitive."""
+    """Chains that do not end in a primitive."""
 
     def test_a_missing_executor_is_named(self, workspace: Workspace) -> None:
         put_yaml(workspace, "demo/x", "demo/none")
@@ -159,7 +159,7 @@ class TestEnds:
 
 
 class TestVersions:
-    """Which versions of a tool an executor takes."""
+    """The versions of a tool that an executor accepts."""
 
     @pytest.mark.parametrize(
         ("version", "limits", "passes"),

@@ -1,4 +1,4 @@
-"""What is found are the items as they are now: whatever was changed, at once."""
+"""Searches reflect every change to the items immediately."""
 
 import os
 import time
@@ -28,7 +28,7 @@ def settled(workspace: Workspace, item_type: str = "knowledge") -> Watch:
 
 
 def like(status: os.stat_result) -> tuple[int, int, int]:
-    """What a change that hides itself leaves as it was."""
+    """Return the facts that a hidden change preserves: inode, size and modification time."""
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 

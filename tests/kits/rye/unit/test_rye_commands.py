@@ -1,4 +1,4 @@
-"""A command runs without a shell, is given what its author wrote, and tells what it wrote."""
+"""Command tools: arguments without a shell, the process, the config and the output."""
 
 import json
 import time
@@ -28,7 +28,7 @@ def put_command(workspace: Workspace, *words: str, schema: Any = None, **config:
 
 
 class TestArguments:
-    """What a command is given."""
+    """The arguments of a command."""
 
     @pytest.mark.thorough
     @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ class TestArguments:
 
 
 class TestSurroundings:
-    """What a command has around it."""
+    """The input, directory and variables of a command."""
 
     def test_parameters_change_nothing_of_the_config(self, workspace: Workspace) -> None:
         put_command(workspace, "pwd")
@@ -152,7 +152,7 @@ class TestSurroundings:
 
 
 class TestConfig:
-    """What an author may say of a command."""
+    """Validation of the config of a command."""
 
     @pytest.mark.parametrize("timeout", [0, -1, "5", True, None])
     def test_a_time_limit_is_a_number_above_zero(self, workspace: Workspace, timeout: Any) -> None:
@@ -198,7 +198,7 @@ class TestConfig:
 
 
 class TestOutcome:
-    """What came of a command."""
+    """The outcome of a command."""
 
     def test_its_output_is_the_data(self, workspace: Workspace) -> None:
         put_command(workspace, "sh", "-c", "echo out; echo err >&2")

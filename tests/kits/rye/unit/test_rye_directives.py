@@ -1,4 +1,4 @@
-"""Directives: both dialects are read, nothing of them is lost, and what is wrong is said."""
+"""Parsing of directives: both dialects, opaque sections, fences and problems."""
 
 import pytest
 
@@ -44,14 +44,14 @@ def parsed(inner: str) -> Parsed:
 
 
 def metadata(inner: str) -> dict[str, object]:
-    """What is said by a directive that has no problems, besides what is empty."""
+    """Return the metadata without empty values; fails if the directive has problems."""
     found = parsed(inner)
     assert () == found.problems
     return {key: value for key, value in found.metadata.items() if value}
 
 
 class TestReading:
-    """What a directive says."""
+    """The metadata of a directive."""
 
     def test_everything_of_it_is_there(self) -> None:
         found = parse_directive(SMALL, "greet")
@@ -148,7 +148,7 @@ class TestReading:
 
 
 class TestOpaqueSections:
-    """Sections that are no XML."""
+    """Sections that may contain invalid XML."""
 
     @pytest.mark.parametrize("tag", ["template", "example", "raw"])
     @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ class TestOpaqueSections:
 
 
 class TestFences:
-    """Where the XML stands."""
+    """The fenced block around the XML."""
 
     def test_without_one_it_is_said_what_is_expected(self) -> None:
         found = parse_directive("<directive/>", "greet")
@@ -217,7 +217,7 @@ class TestFences:
 
 
 class TestProblems:
-    """What is wrong, in words that say where."""
+    """Problems, each with its line."""
 
     @pytest.mark.parametrize(
         ("inner", "problem"),

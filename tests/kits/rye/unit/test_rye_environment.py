@@ -1,4 +1,4 @@
-"""A tool's processes see what they may of the server's environment, and what their chain says."""
+"""The environment of a tool's process: inherited names, chain variables and interpreters."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ def environment(tmp_path: Path, **said: Any) -> ToolEnvironment:
 
 
 class TestAllowed:
-    """What is handed on."""
+    """Variables that a process inherits from the server."""
 
     def test_a_name_must_be_known_or_named(self) -> None:
         server = dict.fromkeys(
@@ -75,7 +75,7 @@ class TestAllowed:
 
 
 class TestVariables:
-    """What a chain says of its variables."""
+    """Variables that a chain sets."""
 
     def test_a_variable_may_name_those_before_it(self, tmp_path: Path) -> None:
         found = environment(tmp_path, env={"A": "1", "B": "${A}-${NO:-2}", "C": 3, "D": True})
@@ -84,7 +84,7 @@ class TestVariables:
 
     @pytest.mark.slow
     def test_the_one_nearer_to_the_tool_wins(self, workspace: Workspace) -> None:
-        """From the primitive to the tool, each may go on from what the others have set."""
+        """From the primitive to the tool, each element can use the variables set before it."""
         runtime = {"env": {"A": "runtime", "B": "runtime"}}
         config = {"command": "sh", "args": ["-c", "echo $A $B $C"], "env": {"C": "run"}}
         text = yaml_tool("demo/run", env_config=runtime, config=config)
@@ -125,7 +125,7 @@ class TestVariables:
 
 
 class TestInterpreters:
-    """Which program runs a tool."""
+    """The program that runs a tool."""
 
     def test_the_projects_own_environment_goes_first(self, tmp_path: Path) -> None:
         program = put_program(tmp_path.resolve() / "env/bin/python")

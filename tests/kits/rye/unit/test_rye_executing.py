@@ -1,4 +1,4 @@
-"""What is executed: a tool's work, or what an agent is told; and how the answer says it."""
+"""Execution of tools, directives and knowledge, and the answers."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def put_command(workspace: Workspace, *words: str, schema: Any = None, **config:
 
 @pytest.mark.slow
 class TestPython:
-    """A function is called, and what it returns is the data."""
+    """Python tools: the return value of the function is the data."""
 
     @pytest.mark.parametrize(
         "code",
@@ -135,7 +135,7 @@ class TestPython:
 
 
 class TestOrder:
-    """What is checked before anything is done."""
+    """Checks before an execution, and their order."""
 
     def test_a_dry_run_tells_everything_and_runs_nothing(self, workspace: Workspace) -> None:
         put_command(workspace, "touch", "${HOME}", "made-{a}-{b}", schema=TWO, wrong=1)
@@ -247,7 +247,7 @@ class TestDirective:
 
 
 class TestKnowledge:
-    """Knowledge is what it says."""
+    """Executing knowledge returns its content."""
 
     def test_its_content_follows_its_metadata(self, workspace: Workspace) -> None:
         workspace.put(

@@ -1,4 +1,4 @@
-"""Items are read as they are, and written whole or not at all."""
+"""Reading and atomic writing of item files."""
 
 import os
 import resource
@@ -43,13 +43,13 @@ OUTSIDE = "nobody may touch this"
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder in which a space lies."""
+    """Return a directory that contains a space."""
     return tmp_path.resolve()
 
 
 @pytest.fixture
 def item(root: Path) -> Item:
-    """A tool that nobody has written yet."""
+    """Return a tool that does not exist on disk."""
     return Item("tool", "demo/git", ".py", Space("project", str(root / ".ai")))
 
 
@@ -75,7 +75,7 @@ def small_files() -> Iterator[None]:
 
 
 def refusal(act: Callable[[], object], root: Path) -> CodedError:
-    """The error of what must fail, which says nothing of where the project lies."""
+    """Return the error of a call that must fail, which must not reveal the path of the project."""
     with pytest.raises(CodedError) as refused:
         act()
 
@@ -85,12 +85,12 @@ def refusal(act: Callable[[], object], root: Path) -> CodedError:
 
 
 def names(folder: Path) -> list[str]:
-    """The names of what is in a folder."""
+    """Return the sorted names in a directory."""
     return sorted(path.name for path in folder.iterdir())
 
 
 class TestReading:
-    """What is read is the text of a regular file of the space, as it is."""
+    """Reading returns the unmodified text of a regular file in the space."""
 
     @pytest.mark.parametrize(
         ("data", "why"),
@@ -128,7 +128,7 @@ class TestReading:
 
 
 class TestLinks:
-    """Nothing is read or written through a link, wherever it stands and leads."""
+    """Links are neither read nor written through, at any level and to any target."""
 
     @pytest.mark.parametrize(
         "linked", [".ai", ".ai/tools", ".ai/tools/demo", ".ai/tools/demo/git.py"]
@@ -170,7 +170,7 @@ class TestLinks:
 
 
 class TestWriting:
-    """A file is replaced whole, or stays as it was with nothing beside it."""
+    """A write replaces the whole file, or leaves it unchanged without temporary files."""
 
     @pytest.mark.parametrize(("mask", "expected"), [(0o022, 0o644), (0o077, 0o600), (0, 0o644)])
     def test_a_new_file_is_for_all_to_read_as_far_as_the_user_lets_it(
@@ -254,7 +254,7 @@ class TestWriting:
     @pytest.mark.slow
     @pytest.mark.parametrize(("folder", "mode"), [(0o555, 0o666), (0o777, 0o444)])
     def test_what_the_user_may_not_write_stays(self, folder: int, mode: int) -> None:
-        with TemporaryDirectory() as made:  # where a user without rights can go, too
+        with TemporaryDirectory() as made:  # accessible without privileges, unlike tmp_path
             space = Space("project", os.path.realpath(made))
             Path(made).chmod(0o755)
             item = Item("tool", "git", ".py", space)

@@ -1,4 +1,4 @@
-"""Values stand where an author has named them, once, and change nothing else."""
+"""Filling of placeholders in texts, arguments, URLs and requests."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def filling(declared: tuple[str, ...] = (), **parameters: Any) -> Filling:
 
 
 class TestText:
-    """What is put into a text."""
+    """Placeholders in a text."""
 
     @pytest.mark.parametrize(
         ("author", "expected"),
@@ -56,7 +56,7 @@ class TestText:
 
     @given(st.text(st.sampled_from("{}$:-aHOME_x ")), st.text(st.sampled_from("{}$:-aHOME_x ")))
     def test_a_value_is_never_looked_at_again(self, value: str, around: str) -> None:
-        """The marks around the placeholder cannot be part of one with what is put in."""
+        """An inserted value cannot form a placeholder with the surrounding characters."""
         whole = filling(a=value).text(f"|{{a}}|{around.replace('{', '').replace('$', '')}")
 
         assert f"|{value}|" == whole[: len(value) + 2]
@@ -70,7 +70,7 @@ class TestText:
 
 
 class TestArgument:
-    """An argument stays one."""
+    """A filled argument is never split."""
 
     @pytest.mark.parametrize("author", ["{absent}", "{null}"])
     def test_it_is_none_where_it_is_nothing_but_what_was_not_given(self, author: str) -> None:
@@ -97,7 +97,7 @@ def test_a_parameter_that_was_not_given_is_refused_within_a_longer_text(author: 
 
 
 class TestUrl:
-    """Who calls a tool does not say where its request goes."""
+    """A tool's caller cannot choose the host of its request."""
 
     @pytest.mark.parametrize(
         ("author", "value", "expected"),
@@ -139,7 +139,7 @@ class TestUrl:
 
 
 class TestRequest:
-    """What a config says of a request."""
+    """The config of a request."""
 
     @staticmethod
     def query(most: float = 60, **config: Any) -> Any:

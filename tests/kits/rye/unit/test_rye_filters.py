@@ -1,4 +1,4 @@
-"""What an item says of itself may be asked for in a search."""
+"""Search filters on the metadata of items."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 
 class TestFilters:
-    """What an item says of itself may be asked for."""
+    """Filters by version, tag, date and other metadata."""
 
     @pytest.fixture(autouse=True)
     def items(self, workspace: Workspace) -> None:

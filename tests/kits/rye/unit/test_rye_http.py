@@ -1,4 +1,4 @@
-"""Requests of tools, to real hosts on this machine: what they say and what comes back."""
+"""HTTP requests of tools to real hosts on this machine."""
 
 import json
 import threading
@@ -42,7 +42,7 @@ def failure_of(found: Host, **how: Any) -> CodedError:
 
 
 class TestAnswers:
-    """What comes back."""
+    """Responses."""
 
     def test_a_redirect_is_not_followed(self) -> None:
         with host(answering(status=302, more="Location: /elsewhere\r\n")) as found:
@@ -110,7 +110,7 @@ class TestAnswers:
 
 
 class TestRequests:
-    """What goes out."""
+    """Requests."""
 
     @pytest.mark.parametrize("method", METHODS)
     def test_the_method_and_the_path_arrive(self, method: str) -> None:

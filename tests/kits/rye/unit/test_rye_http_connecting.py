@@ -1,4 +1,4 @@
-"""Requests of tools connect: again where nobody was there, and to hosts that prove their name."""
+"""Connections of tool requests: retries and certificates."""
 
 import socket
 import ssl
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("no_thread_left")
 
 
 class TestConnecting:
-    """Nobody there."""
+    """Hosts that do not answer."""
 
     def test_a_port_without_a_host_is_told(self) -> None:
         name = f"127.0.0.1:{_free_port()}"
@@ -65,7 +65,7 @@ class TestConnecting:
         assert 1 == len(names.known["late.test"])
 
     def test_an_answer_that_breaks_off_is_not_asked_for_again(self) -> None:
-        """The host may have done what was asked."""
+        """The host may already have processed the request."""
         with host(lambda _asked, write: write(b"HTTP/1.1 2")) as found:
             refusal_of(f"http://{found.name}/", found.name, max_attempts=3)
 
@@ -133,7 +133,7 @@ def _free_port() -> int:
 
 
 def _context(folder: Path, name: str) -> ssl.SSLContext:
-    """The context of a host that proves a name, with a certificate of its own making."""
+    """Return the TLS context of a host with a self-signed certificate for `name`."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.now(UTC)

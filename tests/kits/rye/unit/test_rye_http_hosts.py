@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("no_thread_left")
 
 
 class TestUrls:
-    """What a URL must be."""
+    """Valid and invalid URLs."""
 
     @pytest.mark.parametrize(
         ("url", "why"),
@@ -91,7 +91,7 @@ class TestHosts:
 
 
 class TestAddresses:
-    """Where no hosts are named, only public ones can be reached, whatever they are called."""
+    """Without allowed hosts, only public addresses are reachable, under any name."""
 
     @pytest.mark.parametrize(
         "address",

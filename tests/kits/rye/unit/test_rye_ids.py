@@ -46,7 +46,7 @@ PARTS = (
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose space is full of links, and a canary for each beside it."""
+    """Return a project whose space contains links to canary files outside."""
     root = tmp_path_factory.mktemp("world").resolve()
     for name in ("evil.py", "canary.md", "deep/evil.py", "deep/canary.md", "tools/evil.py"):
         lay(root / "outside" / name, CANARY)
@@ -137,7 +137,7 @@ class TestIds:
 
 
 class TestPatterns:
-    """A pattern is an id in which stars and question marks stand."""
+    """A pattern is an id that may contain stars and question marks."""
 
     @pytest.mark.parametrize("text", PATTERNS)
     def test_a_pattern_is_taken_as_it_is(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""What is found are items, each once, and the index of them leaves no trace."""
+"""The search index: which files it contains, its spaces and its private database."""
 
 import os
 import sqlite3
@@ -28,7 +28,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def open_files() -> list[str]:
-    """What this process has open, as Linux names it."""
+    """Return the targets of this process's open file descriptors (Linux only)."""
     names = []
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # the one of this very listing
@@ -114,7 +114,7 @@ class TestWhatIsNoItem:
 
 
 class TestSpaces:
-    """Each project, space and type is looked at only where it is searched."""
+    """A search reads only the requested project, spaces and types."""
 
     def test_projects_do_not_see_each_other(self, workspace: Workspace) -> None:
         put(workspace, "one", "a needle")
@@ -159,7 +159,7 @@ class TestSpaces:
 
 
 class TestTheDatabase:
-    """It is private, it is made late, and what is wrong with it comes back as words."""
+    """It is private and created on first use, and its errors have readable messages."""
 
     def test_what_takes_long_is_left_to_who_has_the_time_and_goes_on_from_there(
         self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch

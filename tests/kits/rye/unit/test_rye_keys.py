@@ -1,4 +1,4 @@
-"""A person's own key is made once, whoever asks first, and nobody else may look at it."""
+"""The user's private key: created once, unreadable for other users."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from ralphgen.kits.rye.server.trust import UnfitKeyError, own_key, publish
 REPOSITORY = Path(__file__).parents[4]
 NOBODY = 65534
 AT_ONCE = 8
-# Signs when it is told to, and says with which key.
+# Waits for a line, then prints the fingerprint of the user's key.
 SIGNER = """
 import sys
 from ralphgen.kits.rye.server import trust as keys
@@ -28,7 +28,7 @@ print(flush=True)
 sys.stdin.readline()
 print(keys.own_key(sys.argv[1]).fingerprint)
 """
-# As somebody who may not write there; root may write everywhere.
+# Runs as an unprivileged user, because root may write everywhere.
 WITHOUT_RIGHTS = """
 import os, sys
 from ralphgen.kits.rye.server import trust as keys

@@ -35,7 +35,7 @@ BODY = "# Retry\n\n---\n\nWait.\n\n---\nend"
 
 
 class TestKnowledge:
-    """What a file says, and its text."""
+    """The metadata and the body of a file."""
 
     @pytest.mark.parametrize(
         ("opening", "closing", "heading"),

@@ -1,4 +1,4 @@
-"""To load an item is to read it, and what is known of it; or to copy it, byte for byte."""
+"""Loading: reading an item with its metadata and trust, or copying it byte for byte."""
 
 import json
 import stat
@@ -36,7 +36,7 @@ class Everything(Session):
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a project in it, and a user space beside that."""
+    """Return a directory with a project and a user space."""
     root = tmp_path.resolve()
     monkeypatch.setenv("USER_SPACE", str(root / "user"))
     (root / "project/.ralph/mcp").mkdir(parents=True)
@@ -49,7 +49,7 @@ def workspace(root: Path, *, without: Sequence[str] = ()) -> Rye:
 
 
 def place(root: Path, space: str, item_type: str, item_id: str) -> Path:
-    """Where the file of an item lies."""
+    """Return the path of an item's file."""
     spaces = {
         "project": root / "project/.ai",
         "user": root / "user/.ai",
@@ -59,7 +59,7 @@ def place(root: Path, space: str, item_type: str, item_id: str) -> Path:
 
 
 def lay(root: Path, space: str, item_type: str, item_id: str, text: str | bytes = "") -> Path:
-    """Lay an item down; without a text, a well-formed one."""
+    """Write an item, well-formed by default, and return its path."""
     return put(place(root, space, item_type, item_id), text or well_formed(item_type, item_id))
 
 
@@ -88,7 +88,7 @@ def refusal(loaded: Load, *names: str, **arguments: Any) -> CodedError:
 
 
 class TestReading:
-    """An answer holds the text, what it says of itself, and how far it can be trusted."""
+    """An answer contains the text, its metadata and its trust."""
 
     @pytest.mark.parametrize("item_type", TYPES)
     def test_an_item_is_shown_as_it_is(self, root: Path, loaded: Load, item_type: str) -> None:

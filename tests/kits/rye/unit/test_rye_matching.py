@@ -33,7 +33,7 @@ def workspace() -> Iterator[Workspace]:
 
 
 def lay(workspace: Workspace, entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Put these entries into the project; what they hold, field by field."""
+    """Write the entries to the project and return their searchable fields."""
     fields = {}
     for item_id, entry in entries.items():
         told = {name: entry[name] for name in ("title", "description")}
@@ -46,7 +46,7 @@ def lay(workspace: Workspace, entries: dict[str, Entry]) -> dict[str, Entry]:
 
 
 def holds(words: list[str], wanted: list[Callable[[str], object]]) -> bool:
-    """Whether words that are as wanted stand behind each other."""
+    """Return whether consecutive words satisfy the predicates in order."""
     size = len(wanted)
     places = range(len(words) - size + 1)
     return any(
@@ -56,7 +56,7 @@ def holds(words: list[str], wanted: list[Callable[[str], object]]) -> bool:
 
 
 def wanted_words(kind: str, text: str) -> list[Callable[[str], object]]:
-    """What each word of a term or a phrase must be."""
+    """Return a predicate for each word of a term or phrase."""
     if kind == "wild":
         patterns = [part for part in re.split("[_-]", re.sub(r"\*+", "*", text)) if part]
         while len(patterns) > 1 and patterns[-1] == "*":
@@ -70,7 +70,7 @@ def wanted_words(kind: str, text: str) -> list[Callable[[str], object]]:
 
 
 def matches(query: Query, entry: Entry, field: str = "", *, mistakes: int = 0) -> bool:
-    """Whether an entry matches, by what README and the module say of queries."""
+    """Return whether an entry matches, per README and the module's description of queries."""
     kind, *parts = query
     if kind in ("AND", "OR"):
         join = all if kind == "AND" else any
@@ -139,7 +139,7 @@ ENTRIES = st.fixed_dictionaries(
 def test_a_search_finds_what_a_plain_evaluation_finds(
     workspace: Workspace, entries: list[Entry], query: Query, mistakes: int
 ) -> None:
-    """The same files are written again for each example: what is found is never an older text."""
+    """Each example rewrites the same files, so a stale index would return an older text."""
     assume(spelled(query).count("*") <= MOST_WILDCARDS)
     fields = lay(workspace, dict(zip(IDS, entries, strict=True)))
     fuzzy = {"enabled": mistakes > 0, "max_distance": mistakes or 1}

@@ -1,4 +1,4 @@
-"""What a Python tool imports of its own folder: each file let through as the tool itself is."""
+"""Imports of a Python tool from its directory, under the same policy as the tool."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def put(workspace: Workspace, item_id: str, code: str, *, signed: bool = True) -> Path:
-    """Lay down a Python file, signed or not; where it lies."""
+    """Write a Python file, sign it by default, and return its path."""
     path = workspace.put("tool", item_id, python_tool(item_id, code))
     if signed:
         sign(

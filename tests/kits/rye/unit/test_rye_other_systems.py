@@ -15,10 +15,10 @@ RUNTIME = Path(ralphgen.kits.rye.server.__file__).parent
 MODULES = [
     ".".join(("ralphgen.kits.rye.server", *path.relative_to(RUNTIME).with_suffix("").parts))
     for path in sorted(RUNTIME.rglob("*.py"))
-    # The shim is no module but a program.
+    # The shim is a program, not a module.
     if path.name not in ("__init__.py", "python_shim.py")
 ]
-# What a Python on Windows has not; the modules that are imported are blocked as well.
+# Removes names and modules that Python on Windows lacks.
 LACKING = """
 import importlib, os, signal, sys
 fork, wait = os.fork, os.waitpid

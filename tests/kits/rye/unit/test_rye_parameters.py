@@ -1,4 +1,4 @@
-"""The parameters of a tool are what its schema says, and the inputs of a directive are its own."""
+"""Tool parameters, which follow a schema, and directive inputs."""
 
 from socket import create_server
 from typing import Any
@@ -140,7 +140,7 @@ class TestToolParameters:
 
 
 class TestDirectiveInputs:
-    """A directive is text, so what it is given may come as text."""
+    """A directive is text, so its inputs can be strings."""
 
     @pytest.mark.parametrize(
         ("kind", "given", "expected"),

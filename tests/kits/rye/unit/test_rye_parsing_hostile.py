@@ -1,4 +1,4 @@
-"""Whatever an item holds, it is parsed in time, without an exception, into JSON."""
+"""Any item is parsed to JSON, in bounded time and without an exception."""
 
 import json
 import re
@@ -31,7 +31,7 @@ ITEMS = {
     "python": Item(TOOL, "demo/a", ".py", SPACE),
     "yaml": Item(TOOL, "demo/a", ".yaml", SPACE),
 }
-# Texts in which everything that has a meaning here is frequent.
+# Fragments with syntactic meaning, so that random texts contain many of them.
 WORDS = """
 ``` xml yaml ```` --- <directive> </directive> <raw> </raw> <template <input/> <inputs> </inputs>
 <![CDATA[ ]]> <!-- --> <step> </step> & <!DOCTYPE parameters config_schema : - [ ] { } &a *a <<
@@ -106,7 +106,7 @@ IN_YAML = {
 
 
 def is_parsed(kind: str, text: str) -> Parsed:
-    """What is made of a text; fails unless it is JSON that UTF-8 can spell."""
+    """Return the parsed text; fails unless JSON and UTF-8 can encode it."""
     found = parse(ITEMS[kind], text)
     facts = [found.metadata, found.body, found.title, found.description, found.tags, found.problems]
     json.dumps(facts, allow_nan=False, ensure_ascii=False).encode()
@@ -169,7 +169,7 @@ class TestLongText:
         self.check(kind, blank, start + "{}`<x")
 
     def check(self, kind: str, part: str, frame: str, share: int = 1) -> None:
-        """Parse a part again and again in a frame; fail where that takes too long."""
+        """Parse a frame with many repetitions of `part`; fails if that takes too long."""
         text = frame.format(part * (MANY // len(part) // share))
         before = time.process_time()
         is_parsed(kind, text)
@@ -178,7 +178,7 @@ class TestLongText:
 
 
 class TestGrowth:
-    """What is short says little."""
+    """Short texts cannot expand into large values."""
 
     def test_entities_are_refused(self) -> None:
         entities = '<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;">'

@@ -1,4 +1,4 @@
-"""What is wrong with an item is told with the number of the line that an editor shows."""
+"""Problems have the line number that an editor shows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from ralphgen.kits.rye.server.trust import Signature, line_of, with_line
 from ralphgen.runtime.failures import CodedError
 
 SIGNATURE = Signature("0" * 64, "2026-02-03T04:05:06Z")
-STALE = "kiwi-mcp:validated:x"  # left out when the item is signed anew
+STALE = "kiwi-mcp:validated:x"  # removed when the item is signed again
 BROKEN = {
     "directive": (".md", "# A\n\n```xml\n<directive>\n&a;</directive>\n```\n", "&a;</directive>"),
     "knowledge": (".md", "---\nid: a\nid: b\n---\n\nText.\n", "id: b"),
@@ -29,7 +29,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def told(workspace: Workspace, item_type: str) -> dict[str, str]:
-    """What is said of the item "a", by who says it."""
+    """Return the first problem of item "a" as reported by each tool."""
     place = {"item_type": item_type, "project_path": str(workspace.root)}
     named = {**place, "item_id": "a"}
     with pytest.raises(CodedError) as refused:

@@ -20,7 +20,7 @@ SHIM = str(python_shim.__file__)
 
 
 class Ended:
-    """A tool that has ended; `document` is what it said of itself, None where it said nothing."""
+    """A finished tool process; `document` is None if it printed nothing."""
 
     def __init__(self, process: "subprocess.CompletedProcess[bytes]") -> None:
         self.document: Any = json.loads(process.stdout) if process.stdout else None
@@ -164,7 +164,7 @@ class TestEntry:
 
 
 class TestDocument:
-    """The real standard output holds one document, whatever the tool writes."""
+    """Standard output contains one document, regardless of the tool's own output."""
 
     @pytest.mark.parametrize(
         "writing",
@@ -274,7 +274,7 @@ class TestDocument:
 
 
 class TestFailures:
-    """A tool that fails is told by the name and the message of its error."""
+    """Failures are reported with the name and message of the exception."""
 
     @pytest.mark.thorough
     @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ class TestFailures:
 
 
 def test_it_is_alone_and_spelled_for_the_oldest_interpreter() -> None:
-    """Any project's interpreter from 3.8 on runs it, and finds nothing of ours beside it."""
+    """Any interpreter from 3.8 on can run the shim, which imports none of our modules."""
     tree = ast.parse(Path(SHIM).read_text(encoding="utf-8"), feature_version=(3, 8))
     names = {
         name

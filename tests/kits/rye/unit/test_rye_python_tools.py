@@ -1,4 +1,4 @@
-"""Tools in Python: what they say is read from their syntax, and nothing of them runs."""
+"""Parsing of Python tools from their syntax, without running them."""
 
 import sys
 from pathlib import Path
@@ -37,7 +37,7 @@ def problems(text: str) -> tuple[str, ...]:
 
 
 class TestReading:
-    """What a tool says."""
+    """The metadata of a tool."""
 
     def test_everything_of_it_is_there(self) -> None:
         found = parse_python_tool(TOOL, "hello")
@@ -89,7 +89,7 @@ class TestReading:
 
 
 class TestProblems:
-    """What is wrong, in words that say where."""
+    """Problems, each with its place."""
 
     @pytest.mark.parametrize(
         ("value", "why"),

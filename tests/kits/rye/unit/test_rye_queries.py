@@ -1,4 +1,4 @@
-"""What a query means, and where it has no meaning."""
+"""Parsing of search queries: meanings and refusals."""
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from ralphgen.runtime.failures import CodedError
 
 
 def spelled(node: object) -> str:
-    """A query as it was understood: groups in parentheses, words that may go on with a plus."""
+    """Return the parsed query, with grouping parentheses and a plus after prefixes."""
     if isinstance(node, Leaf):
         field = f"{node.field}:" if node.field else ""
         return f"{field}{'_'.join(node.words)}{'+' if node.beginning else ''}"
@@ -28,7 +28,7 @@ def refusal(query: str) -> CodedError:
 
 
 def place_of_error(query: str) -> int:
-    """Where a query goes wrong, 0 where it does not."""
+    """Return the position of the error in a query, 0 if it is valid."""
     try:
         parse_query(query)
     except CodedError as error:
@@ -89,7 +89,7 @@ class TestMeanings:
 
 
 class TestRefusals:
-    """Each names the character where it goes wrong, and the way out."""
+    """Each error reports its position and a fix."""
 
     @pytest.mark.parametrize(
         ("query", "position", "words"),

@@ -1,4 +1,4 @@
-"""A tool that asks over HTTP tells what was answered, and asks only whom it may."""
+"""HTTP tools: answers, allowed hosts and limits."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from rye_workspaces import Workspace, opened
 
 
 class Echo(BaseHTTPRequestHandler):
-    """Answers with what it was asked; the status is the last part of the path."""
+    """Echoes the request; the last part of the path is the status."""
 
     def do_POST(self) -> None:
         """Answer a request."""

@@ -1,4 +1,4 @@
-"""In which order items are found: what a word is worth, wherever it stands and however spelled."""
+"""Ranking of search results: fields, matches, frequencies and misspellings."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def mistyped(word: str, mistakes: int) -> set[str]:
 
 
 class TestScores:
-    """What makes one item better than another."""
+    """The score of an item."""
 
     @pytest.fixture
     def workspace(self, tmp_path: Path) -> Iterator[Workspace]:
@@ -70,9 +70,9 @@ class TestScores:
         assert "d" == self.order(workspace, "common OR rare")[0]
 
     def test_the_score_is_that_of_bm25(self, workspace: Workspace) -> None:
-        """FTS5 is asked for its part of it, so that another SQLite must have the same formula.
+        """FTS5 computes a part of the score, so every SQLite version must use this formula.
 
-        The items of all spaces count: here those of the system are taken away.
+        Items of all spaces count, so the test removes the system space.
         """
         rmtree(workspace.system)
         texts = {
@@ -115,7 +115,7 @@ class TestScores:
     def test_scores_depend_on_what_there_is_and_not_on_what_is_searched(
         self, workspace: Workspace, query: str
     ) -> None:
-        """So that those of two searches can be compared."""
+        """The scores of two searches are comparable."""
         for number in range(3):
             self.put(workspace, f"n{number}", "needle " * (number + 1), title="t")
             workspace.put("directive", f"d{number}", directive(f"d{number}", body="needle"))
@@ -197,7 +197,7 @@ class TestScores:
     def test_two_letters_that_are_swapped_are_one_error(
         self, workspace: Workspace, word: str, typed: str, most: int
     ) -> None:
-        """Wherever they stand: also where the pieces of a word meet that are looked up."""
+        """At any position, including the border between two indexed pieces of a word."""
         self.put(workspace, "a", word, title="1")
 
         for distance in (1, 2, 3):

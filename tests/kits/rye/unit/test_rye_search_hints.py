@@ -1,4 +1,4 @@
-"""What a search says about what may have been meant otherwise."""
+"""Hints of a search on misspelled words, fields and filters."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a search answers: which items, in which order, and what it says of each of them."""
+"""Answers of a search: results, order, pages and previews."""
 
 import json
 import time
@@ -32,7 +32,7 @@ def only(workspace: Workspace, query: str, **given: Any) -> dict[str, Any]:
 
 
 class TestAnswers:
-    """What is said of a search and of each of its results."""
+    """The fields of an answer and of its results."""
 
     def test_an_answer_says_what_was_searched(self, workspace: Workspace) -> None:
         place = {"item_type": "tool", "project_path": str(workspace.root)}
@@ -158,7 +158,7 @@ class TestAnswers:
 
 
 class TestPages:
-    """Which results, and in which order."""
+    """Pages and sort orders."""
 
     def lay(self, workspace: Workspace) -> None:
         dates = {"c": "2026-01-03", "a": "2026-01-02T10:00:00Z", "b": None, "x/a": "2026-01-03"}
@@ -183,7 +183,7 @@ class TestPages:
 
 
 class TestPreviews:
-    """Where in a text a query was met."""
+    """Previews of the first match."""
 
     def preview(self, workspace: Workspace, body: str, query: str) -> str:
         put(workspace, "one", body)
@@ -220,7 +220,7 @@ class TestPreviews:
         assert "preamble" not in result["metadata"]
 
     def test_a_long_query_on_long_texts_takes_no_time(self, workspace: Workspace) -> None:
-        """Ten such items once took half a minute, in which no other call was answered."""
+        """Ten such items once took half a minute and blocked all other calls."""
         for number in range(3):
             put(workspace, f"x{number}", f"first {'other words ' * 80_000} zebra")
         query = " OR ".join(("zebra", *(f"n{number}" for number in range(190))))

@@ -1,4 +1,4 @@
-"""The line of a signature: one spelling at one place; all else is text that is signed."""
+"""The signature line: its grammar, its place, and the signed text."""
 
 from hashlib import sha256
 
@@ -30,7 +30,7 @@ LINE = f"# {PAYLOAD}"
 HTML = f"<!-- {PAYLOAD} -->"
 SHEBANGS = ("#!/usr/bin/env python", "#! /usr/bin/env python", "#!python", "#!")
 
-# Texts in which everything that has a meaning here is frequent.
+# Fragments with syntactic meaning, so that random texts contain many of them.
 PARTS = st.sampled_from(
     ["\ufeff", "#!", "\n", "\r\n", "\r", "# ", LINE, HTML, "rye:signed:", "-->", "\u2028", "x", ""]
 )
@@ -38,7 +38,7 @@ TEXTS = st.lists(PARTS | st.text(max_size=4), max_size=8).map("".join)
 
 
 def facts(signature: Signature | None) -> tuple[str, ...] | None:
-    """What a line says, to compare."""
+    """Return the fields of a signature for comparison."""
     if signature is None:
         return None
     return (
@@ -51,7 +51,7 @@ def facts(signature: Signature | None) -> tuple[str, ...] | None:
 
 
 class TestTheLine:
-    """How it is spelled."""
+    """The format of the line."""
 
     @pytest.mark.parametrize("extension", EXTENSIONS[1:])
     def test_it_is_a_comment_of_a_tool(self, extension: str) -> None:
@@ -75,7 +75,7 @@ class TestTheLine:
 
 
 class TestThePlace:
-    """Where it stands, and how it ends."""
+    """The position of the line and its line ending."""
 
     @pytest.mark.parametrize(
         ("bare", "extension", "expected"),
@@ -151,7 +151,7 @@ class TestThePlace:
 
 
 class TestTheGrammar:
-    """A line with anything else in it is no signature, so nothing can hide in one."""
+    """A line with any other content is not a signature, so it cannot hide code."""
 
     @pytest.mark.parametrize(
         ("old", "new"),
@@ -220,7 +220,7 @@ class TestTheGrammar:
 
 
 class TestStaleLines:
-    """What looks like a signature and is none is replaced by the next one, if it is a comment."""
+    """Signing replaces comments that look like a signature but are invalid."""
 
     @pytest.mark.parametrize(
         ("text", "extension", "expected"),
@@ -263,7 +263,7 @@ class TestStaleLines:
 
 
 class TestTheDigest:
-    """What it covers."""
+    """The text that the digest covers."""
 
     def test_it_is_the_sha256_of_the_text(self) -> None:
         assert sha256("\ufeffä\n".encode()).hexdigest() == digest_of("\ufeffä\n")

@@ -19,7 +19,7 @@ PAYLOAD = re.compile(
 
 
 class TestOneItem:
-    """What is written, and what is answered."""
+    """The signed file and the answer."""
 
     @pytest.mark.parametrize(
         ("item_type", "text", "extension", "comment"),
@@ -162,7 +162,7 @@ class TestAgain:
 
 
 class TestRefusals:
-    """What is not signed stays as it was."""
+    """A refused item is unchanged."""
 
     @pytest.mark.parametrize(
         ("item_type", "text", "extension", "issue"),
@@ -247,7 +247,7 @@ class TestRefusals:
 
 
 class TestElsewhere:
-    """What another space has is told with what to do."""
+    """Items in other spaces: the error proposes the next call."""
 
     def test_what_only_comes_with_the_server_is_to_be_copied(self, workspace: Workspace) -> None:
         error = refused(workspace, "directive", "rye/create_tool")

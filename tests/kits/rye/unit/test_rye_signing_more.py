@@ -1,4 +1,4 @@
-"""Where items are signed, with which key, and several at once."""
+"""Signing: spaces, the key, and patterns for several items."""
 
 import json
 import os
@@ -12,13 +12,13 @@ from rye_workspaces import Workspace, refused, signed, state
 from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL
 from ralphgen.kits.rye.server.trust import UNTRUSTED, VALID
 
-NOWHERE = "/proc/rye/.ai"  # where nobody can make a folder, not even root
+NOWHERE = "/proc/rye/.ai"  # not even root can create a directory here
 POLICIES = {"directive": "trusted", "tool": "trusted", "knowledge": "trusted"}
 MOST = 40_000  # characters of an answer
 
 
 class TestSpaces:
-    """Items of the project and of the user are signed, each where it is said."""
+    """Items of the project and the user space are signed in the requested space."""
 
     @pytest.mark.parametrize(
         ("given", "code", "told"),
@@ -52,11 +52,11 @@ class TestSpaces:
         error = refused(workspace, TOOL, item_id)
 
         assert "READ_ONLY_SPACE" == error.code
-        assert "copy it" not in str(error)  # no copy may stand there
+        assert "copy it" not in str(error)  # a copy is not allowed there
 
 
 class TestTheKey:
-    """Whose it is, and what comes without one."""
+    """The private key of the user, and signing without one."""
 
     def test_one_that_others_may_read_signs_nothing(self, workspace: Workspace) -> None:
         for item_id in ("a", "b"):
@@ -172,7 +172,7 @@ class TestTheKey:
 
 
 class TestSeveral:
-    """A pattern means items, of which each is signed or not on its own."""
+    """A pattern selects items; each is signed or refused separately."""
 
     @pytest.mark.parametrize(
         ("pattern", "expected"),

@@ -55,7 +55,7 @@ def refusal(spaces: Spaces, item_id: str, source: str | None = None) -> CodedErr
 
 
 class TestIgnoredFiles:
-    """Where an id is not found, files of that name are told with the reason why they are none."""
+    """If an id is not found, the error lists files of that name and why they are not items."""
 
     @pytest.mark.parametrize("category", ["", "demo/"])
     @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ class TestPrecedence:
 
 
 class TestStems:
-    """A bare stem is good where it is the only one of the first space that has any."""
+    """A bare stem is valid if it is unique in the first space that contains it."""
 
     def test_a_stem_finds_the_only_item_that_has_it(self, spaces: Spaces, lay: Lay) -> None:
         lay("user", "very/deep/git.yaml")
@@ -171,7 +171,7 @@ class TestStems:
 
 
 class TestNotFound:
-    """Who does not find an item learns where it was looked for, and what is like it."""
+    """The error for a missing item lists the searched spaces and similar ids."""
 
     def test_the_error_names_the_spaces_and_what_is_near(
         self, spaces: Spaces, lay: Lay, root: Path
@@ -213,7 +213,7 @@ class TestNotFound:
 
 
 class TestReserved:
-    """What the system's own tools do, no other space can say."""
+    """Other spaces cannot replace reserved tools of the system."""
 
     @pytest.mark.parametrize("space", ["project", "user"])
     def test_a_tool_under_a_reserved_id_is_no_item(
@@ -242,7 +242,7 @@ class TestReserved:
 
 
 class TestExecutors:
-    """A tool is carried out by one of its own space or of one further down."""
+    """The executor of a tool comes from the tool's space or a lower one."""
 
     @pytest.mark.parametrize(
         ("space", "expected"), [("project", "project"), ("user", "user"), ("system", "system")]
@@ -296,7 +296,7 @@ class TestExecutors:
 
 
 class TestListing:
-    """What is not an item is in no list; what is, is there once, in order."""
+    """A listing contains every item once, in order, and no other files."""
 
     def test_only_items_are_listed(self, spaces: Spaces, lay: Lay, root: Path) -> None:
         for name in ("b.py", "a/b.yaml", "a/b/c.yml", "a-b.py"):

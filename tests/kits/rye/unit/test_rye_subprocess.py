@@ -1,4 +1,4 @@
-"""Commands of tools run as real processes: what they write is kept, nothing outlives a limit."""
+"""Commands of tools as real processes: output, input, limits and children."""
 
 import os
 import subprocess
@@ -25,7 +25,7 @@ from ralphgen.runtime.processes import Jobs
 pytestmark = pytest.mark.slow
 
 TABLE = pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes")
-# A child in a session of its own, that neither asks nor is asked.
+# A child in a new session that ignores SIGTERM.
 DAEMON = """
 import os, signal, time
 os.setsid()
@@ -80,7 +80,7 @@ def shell(jobs: Jobs, text: str, stdin: bytes = b"") -> CommandOutcome:
 
 
 class TestOutcome:
-    """How a command has ended, and what it wrote."""
+    """The exit code and the output of a command."""
 
     def test_both_outputs_and_the_exit_code_are_told_apart(self, jobs: Jobs) -> None:
         outcome = shell(jobs, "echo out; echo err >&2; exit 3")
@@ -143,10 +143,10 @@ class TestOutcome:
 
 
 class TestInput:
-    """What a command reads is what was given, and never the protocol."""
+    """A command reads the passed input, never the server's standard input."""
 
     def test_much_input_comes_back(self, jobs: Jobs) -> None:
-        """More than both pipes hold: whoever only writes, or only reads, waits for ever."""
+        """More than both pipes can buffer: only writing, or only reading, would deadlock."""
         data = b"0123456789abcde\n" * 60_000
         outcome = run(jobs, "cat", stdin=data)
 
@@ -278,7 +278,7 @@ class TestLimit:
 
 
 class TestOffspring:
-    """What a command leaves behind."""
+    """Child processes that outlive a command."""
 
     def test_one_that_holds_the_pipes_delays_nothing(self, jobs: Jobs) -> None:
         before = time.monotonic()
@@ -297,7 +297,7 @@ class TestOffspring:
 
 
 class TestRefusals:
-    """What cannot be started."""
+    """Commands that cannot be started."""
 
     @pytest.mark.parametrize("name", ["no-such-command", "/no/such/command"])
     def test_a_command_that_is_not_there_is_named_with_the_code_of_a_shell(

@@ -1,4 +1,4 @@
-"""Whatever was changed about a signed item is noticed."""
+"""Every change to a signed item is detected."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def state_of_bytes(world: World, item: Item, data: bytes) -> str:
-    """The state of an item whose file has these bytes; "unread" where they are no text."""
+    """Return the state of an item whose file contains `data`, "unread" if it is not text."""
     put(Path(item.path), data)
     try:
         return world.trust().verdict(item, read_item(item)).state
@@ -119,7 +119,7 @@ def _lines(data: bytes) -> bytes:
 
 
 def _edits(old: bytes) -> list[tuple[bytes, int]]:
-    """What comes instead of a byte, and how many bytes that replaces."""
+    """Return edits at a byte, each with the number of bytes it replaces."""
     number = old[0] if old else 0
     flipped = [bytes([number ^ bit]) for bit in (1, 2, 4, 32, 128)]
     put_in = [b" ", b"x", b"\r", b"\n", b"\xff", old]

@@ -1,4 +1,4 @@
-"""Whom a session trusts, and what the policy makes of that."""
+"""Trusted keys, the manifest of the server, and policies."""
 
 import re
 import shutil
@@ -37,7 +37,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 class TestWhoIsTrusted:
-    """Only the keys of the user space, and the manifest for what comes with the server."""
+    """Only keys in the user space are trusted, and the manifest for items of the server."""
 
     def test_one_that_the_user_space_does_not_hold_is_not(
         self, world: World, tmp_path: Path
@@ -93,7 +93,7 @@ class TestWhoIsTrusted:
 
 
 class TestTheServersOwn:
-    """What comes with the server is valid as it was emitted, and no otherwise."""
+    """Items of the server are valid only if unchanged since the server was written."""
 
     def test_it_is_valid_as_the_manifest_lists_it(self, tmp_path: Path) -> None:
         world = World(tmp_path)
@@ -140,7 +140,7 @@ class TestTheServersOwn:
 
 
 class TestPolicies:
-    """What each refuses, and what it says."""
+    """The refusals and messages of each policy."""
 
     @pytest.mark.parametrize("state", STATES)
     @pytest.mark.parametrize("policy", POLICIES)

@@ -1,4 +1,4 @@
-"""Trusted are the keys in a person's own space that nobody else could have put there."""
+"""Trusted keys are keys in the user space that no other user can write."""
 
 import shutil
 from base64 import urlsafe_b64encode
@@ -37,7 +37,7 @@ def trusting(user: Path, key: Ed25519PrivateKey) -> Path:
 
 
 def says(path: Path, key: Ed25519PrivateKey) -> bool:
-    """Whether what a key signs counts, where its file is at a path in a user space."""
+    """Return whether signatures of a key count if its public key is at `path`."""
     signature = urlsafe_b64encode(key.sign(b"text")).decode()
     fingerprint = sha256(key.public_key().public_bytes_raw()).hexdigest()[:16]
     return is_signed(str(path.parents[1]), fingerprint, signature, b"text")
@@ -53,7 +53,7 @@ def facts_below(folder: Path) -> dict[Path, tuple[int, int, int, int]]:
 
 
 class TestPublishing:
-    """The public half is laid down, and trusted."""
+    """Publishing writes the public key, which is then trusted."""
 
     def test_doing_it_again_changes_nothing(self, user: Path) -> None:
         key = own_key(str(user))
@@ -87,7 +87,7 @@ class TestPublishing:
 
 
 class TestTrustedKeys:
-    """A key counts where its file is under its own name and nobody else could have put it there."""
+    """A key counts if its file has the right name and no other user can write it."""
 
     def test_a_signature_of_something_else_is_not_that_of_the_key(self, user: Path) -> None:
         key = Ed25519PrivateKey.generate()

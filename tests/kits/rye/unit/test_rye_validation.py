@@ -1,4 +1,4 @@
-"""What forbids that an item is signed, and what its author is warned of."""
+"""Issues that prevent signing, and warnings for authors."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def issues(kind: str, **changes: Any) -> list[str]:
 
 @pytest.mark.parametrize("kind", list(VALID))
 class TestEveryType:
-    """What is asked of all items."""
+    """Requirements for all items."""
 
     def test_the_category_is_the_folder(self, kind: str) -> None:
         assert ['"category" must be "demo" to match the directory, found "x"'] == issues(
@@ -112,7 +112,7 @@ class TestFields:
 
 
 class TestDirectives:
-    """What is asked of directives alone."""
+    """Requirements for directives."""
 
     @pytest.mark.parametrize("name", ["a-b", "1a", "a b", "größe", "{a}"])
     def test_inputs_are_named_by_identifiers(self, name: str) -> None:
@@ -127,7 +127,7 @@ class TestDirectives:
 
 
 class TestKnowledge:
-    """What is asked of knowledge alone."""
+    """Requirements for knowledge."""
 
     @pytest.mark.parametrize("value", [..., None, ""])
     def test_what_upstream_s_own_examples_leave_out_is_only_a_warning(self, value: object) -> None:
@@ -142,7 +142,7 @@ class TestKnowledge:
 
 
 class TestTools:
-    """What is asked of tools alone."""
+    """Requirements for tools."""
 
     @pytest.mark.parametrize(
         ("key", "name"),

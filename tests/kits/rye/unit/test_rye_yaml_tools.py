@@ -1,4 +1,4 @@
-"""Tools in YAML: what they say, and the schema that their list of parameters means."""
+"""Parsing of YAML tools and the schema of their parameters."""
 
 import pytest
 
@@ -10,7 +10,7 @@ def problems(text: str) -> tuple[str, ...]:
 
 
 class TestReading:
-    """What a tool says."""
+    """The metadata of a tool."""
 
     def test_what_is_not_said_is_not_there(self) -> None:
         assert {"version": "1.0.0"} == parse_yaml_tool("version: 1.0.0", "a").metadata
@@ -47,7 +47,7 @@ class TestReading:
 
 
 class TestProblems:
-    """What is wrong, in words that say what is expected."""
+    """Problems, each with the expected value."""
 
     @pytest.mark.parametrize("text", ["", "- a", "text", "# none"])
     def test_a_tool_is_an_object(self, text: str) -> None:
