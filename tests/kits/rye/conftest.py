@@ -1,4 +1,4 @@
-"""What units of the kit rye are tested in."""
+"""Fixtures for the unit tests of the rye kit."""
 
 import threading
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from rye_workspaces import Workspace
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """A project with a user space beside it."""
+    """Return a workspace with a project and a user space."""
     monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
     return Workspace(tmp_path)
 

@@ -11,7 +11,7 @@ from rye_projects import MOST, Rye, directive, knowledge, python_tool, yaml_tool
 
 SETTINGS = OFF
 
-SOON = 10.0  # seconds, of which the slowest takes one where the machine is idle
+SOON = 10.0  # seconds; the slowest test takes one on an idle machine
 ROOM = 1 << 20  # bytes of the largest item
 ENTITIES = "".join(f'<!ENTITY e{n + 1} "{f"&e{n};" * 10}">' for n in range(9))
 DOCTYPES = {
@@ -87,7 +87,7 @@ QUERIES = [
 
 @pytest.fixture
 def rye(shared: Rye) -> Iterator[Rye]:
-    """The same, without items; whatever is asked is answered soon, and the session goes on."""
+    """Yield the shared session without items; fails if it answered too slowly or broke."""
     shared.clear()
     begun = time.monotonic()
     yield shared
@@ -99,7 +99,7 @@ def rye(shared: Rye) -> Iterator[Rye]:
 
 @pytest.mark.parametrize("kind", DOCTYPES)
 def test_a_directive_declares_no_entities(rye: Rye, kind: str) -> None:
-    """S20: whatever it would be for; nothing is read and nothing is expanded."""
+    """S20: entities and doctypes are refused, neither read nor expanded."""
     body = "<description>&e9;</description>" if kind != "nothing" else ""
     text = directive("a").replace("<directive ", f"{DOCTYPES[kind]}<directive ", 1)
     rye.put("directive", "a", text.replace("<description>What a is for</description>", body))
@@ -131,7 +131,7 @@ def test_yaml_makes_not_much_of_little(rye: Rye, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", PYTHON)
 def test_python_is_looked_at_and_not_computed(rye: Rye, kind: str) -> None:
-    """S21: what would take its time to be compiled or computed is not."""
+    """S21: sources that are expensive to compile or evaluate are refused, never evaluated."""
     rye.put("tool", "a", f"{PYTHON[kind]}\n\ndef main(): return 1\n")
     given = {"item_type": "tool", "item_id": "a"}
 
@@ -164,7 +164,7 @@ def test_a_query_is_answered_or_refused_soon(rye: Rye, query: str) -> None:
 
 
 def test_an_answer_is_no_longer_than_it_may_be(rye: Rye) -> None:
-    """S21: an item of the largest size is told as far as there is room, and that is said."""
+    """S21: the answer on an item of the largest size is cut, and reports the cut."""
     long = "long words " * (ROOM // 12)
     rye.put("knowledge", "a", knowledge("a", long))
     rye.put("directive", "a", directive("a", body=long))
@@ -186,7 +186,7 @@ def many(name: str) -> str:
 
 
 def test_a_short_text_does_not_become_a_long_one(rye: Rye) -> None:
-    """S21: however often a directive or a tool names a value, and whoever gives it."""
+    """S21: values are repeated only within limits, in defaults and in parameters."""
     long = "x" * 200_000
     inputs = f'<inputs><input name="p" default="{long}">x</input></inputs>'
     schema = {"type": "object", "properties": {"p": {"type": "string", "default": long}}}
@@ -217,7 +217,7 @@ def test_a_short_text_does_not_become_a_long_one(rye: Rye) -> None:
 
 @pytest.mark.parametrize("kind", ["doubling", "many"])
 def test_variables_do_not_grow_without_end(rye: Rye, kind: str) -> None:
-    """S21: each of a chain's own may name the ones before it."""
+    """S21: each variable of a chain may refer to the previous ones."""
     if kind == "doubling":
         variables = {"A0": "x" * 100}
         variables |= {f"A{n + 1}": f"${{A{n}}}${{A{n}}}" for n in range(24)}

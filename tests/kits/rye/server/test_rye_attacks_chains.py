@@ -1,4 +1,4 @@
-"""Each element of a chain is looked at by itself, and what was looked at is what runs."""
+"""Every element of a chain is verified, and exactly the verified bytes run."""
 
 import json
 import sys
@@ -47,7 +47,7 @@ def signed_chain(rye: Rye, *ids: str, script: str = "echo done") -> list[Path]:
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_one_that_is_not_valid_stops_the_whole_chain(rye: Rye, which: int, state: str) -> None:
-    """S18: the first, one between, or the last of the project's own."""
+    """S18: the first, middle or last element that belongs to the project."""
     paths = signed_chain(rye, "a", "b", "c", script=f"touch {rye.folder}/marker; echo done")
     before = ran(rye, "a")
     (rye.folder / "marker").unlink()
@@ -62,7 +62,7 @@ def test_one_that_is_not_valid_stops_the_whole_chain(rye: Rye, which: int, state
 
 
 def test_a_runtime_of_the_project_is_held_to_its_own_signature(rye: Rye) -> None:
-    """S17: it is no part of the server, whatever it says of itself."""
+    """S17: it is not part of the server, regardless of its metadata."""
     marker = rye.folder / "marker"
     config = {"command": sys.executable, "args": ["-c", marking(marker)]}
     runtime = {"tool_type": "runtime", "executor_id": SUBPROCESS, "config": config}
@@ -78,7 +78,7 @@ def test_a_runtime_of_the_project_is_held_to_its_own_signature(rye: Rye) -> None
 
 
 def test_a_tool_that_calls_itself_a_primitive_is_none(rye: Rye) -> None:
-    """S17: the primitives are those of the server, by their place."""
+    """S17: only files in the server's system space are primitives."""
     for name in ("own/subprocess", "own/http_client", "primitives/subprocess"):
         text = yaml_tool(name, tool_type="primitive", executor_id=None)
         rye.put("tool", name, stamped(text), extension=".yaml")
@@ -105,7 +105,7 @@ def intact(served_intact: Rye) -> Rye:
 
 @contextmanager
 def kept(path: Path) -> Iterator[None]:
-    """A file that is as it was in the end, whatever is done to it."""
+    """Restore a file at the end of the block."""
     data = path.read_bytes()
     try:
         yield
@@ -154,7 +154,7 @@ def test_a_link_that_takes_the_place_of_the_file_is_not_run(intact: Rye) -> None
 
 @pytest.mark.parametrize("how", ["text", "link", "manifest"])
 def test_what_comes_with_the_server_is_as_it_came(intact: Rye, how: str) -> None:
-    """S18: neither its file, nor one in its place, nor what the manifest says may differ."""
+    """S18: a changed file, a replaced file or a changed manifest is detected."""
     marker = intact.folder / "marker"
     intact.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
     path = intact.file("tool", PYTHON_RUNTIME, space="system", extension=".yaml")

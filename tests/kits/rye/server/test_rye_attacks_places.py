@@ -1,4 +1,4 @@
-"""Whatever a call names and a repository brings, nothing outside of a space is read or written."""
+"""No call and no repository can read or write outside of the spaces."""
 
 import os
 import shutil
@@ -98,7 +98,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
 
 @pytest.fixture
 def outside(shared: Rye) -> Path:
-    """A folder beside the project, with files that could be items."""
+    """Return a directory outside of the project, with files that could be items."""
     folder = shared.folder / "outside"
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("evil", "tools/evil"):
@@ -109,7 +109,7 @@ def outside(shared: Rye) -> Path:
 
 @pytest.fixture
 def rye(shared: Rye, outside: Path) -> Rye:
-    """The session with one item of each type, beside that folder."""
+    """Return the session with one item of each type, next to that directory."""
     assert outside.is_dir()
     shared.clear()
     for item_type in TYPES:
@@ -154,7 +154,7 @@ def test_nothing_is_read_copied_or_signed_under_such_an_id(
 
 @pytest.mark.parametrize("place", ["tools", "tools/demo", "tools/demo/a.py", ""])
 def test_a_copy_follows_no_link(rye: Rye, outside: Path, place: str) -> None:
-    """S2: where the destination leads elsewhere, nothing is written."""
+    """S2: nothing is written if the destination leads outside of the space."""
     link(rye.user / place, outside / place)
     before = tree(outside), items_of(rye)
     given = {"item_type": "tool", "item_id": "demo/a", "destination": "user"}
@@ -166,7 +166,7 @@ def test_a_copy_follows_no_link(rye: Rye, outside: Path, place: str) -> None:
 
 @pytest.mark.parametrize("kind", LINKS)
 def test_a_link_is_no_item(rye: Rye, outside: Path, kind: str) -> None:
-    """S3: wherever it stands and leads, it is not listed, read, executed, copied or signed."""
+    """S3: no link is listed, read, executed, copied or signed, anywhere in the space."""
     rye.clear()
     LINKS[kind](rye, outside)
     before = tree(outside), items_of(rye)
@@ -189,7 +189,7 @@ def test_a_link_is_no_item(rye: Rye, outside: Path, kind: str) -> None:
 
 
 def test_a_link_gives_no_second_id(rye: Rye) -> None:
-    """S3: a file within the space has the one id of its own place."""
+    """S3: a file within the space has one id, which follows from its path."""
     link(rye.file("tool", "other/b"), rye.file("tool", "demo/a"))
 
     assert "ITEM_NOT_FOUND" == code(rye, "load", item_type="tool", item_id="other/b")
@@ -198,7 +198,7 @@ def test_a_link_gives_no_second_id(rye: Rye) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_plain_file_is_no_item(rye: Rye, kind: str) -> None:
-    """S3: and nobody waits for it."""
+    """S3: reading it does not block."""
     path = rye.file("tool", "demo/evil")
     KINDS[kind](path)
     found = [
@@ -223,7 +223,7 @@ def test_no_pattern_leads_out(rye: Rye, outside: Path, pattern: str) -> None:
 
 @pytest.mark.parametrize("pattern", ["**", "*", "demo/**", "**/a"])
 def test_a_pattern_means_what_lies_inside(rye: Rye, outside: Path, pattern: str) -> None:
-    """S4: no link is gone through, and what is not of the type is left alone."""
+    """S4: links are not followed, and files of other types are not changed."""
     link(rye.project / "knowledge/demo/out", outside)
     link(rye.project / "knowledge/evil.md", outside / "evil.md")
     readme = put(rye.root / "README.md", knowledge("readme"))

@@ -1,4 +1,4 @@
-"""Whatever a tool does, the session goes on, stays small, and nothing outlives the server."""
+"""No tool can end or bloat the session, and no process of a tool outlives the server."""
 
 import json
 import signal
@@ -109,7 +109,7 @@ def test_what_a_python_tool_writes_is_no_part_of_its_value(rye: Rye, kind: str) 
 
 @pytest.mark.parametrize("kind", GREEDY)
 def test_a_tool_reads_nothing_of_the_session(rye: Rye, kind: str) -> None:
-    """S12: all that it reads is what is meant for it, and then the end."""
+    """S12: it reads only its own input, then the end of the file."""
     *imports, value = GREEDY[kind].split("; ")
     script = "\n".join([*imports, "def main():", f"    return str({value})", ""])
     rye.put("tool", "a", python_tool("a", script))
@@ -119,7 +119,7 @@ def test_a_tool_reads_nothing_of_the_session(rye: Rye, kind: str) -> None:
 
 @pytest.mark.parametrize("end", ["1", "2"])
 def test_two_hundred_megabytes_are_not_kept(rye: Rye, end: str) -> None:
-    """S21: the begin of an output is, within the size of an answer, and the server stays small."""
+    """S21: only the beginning of the output is kept, so the server uses little memory."""
     rye.put(
         "tool",
         "a",
@@ -138,7 +138,7 @@ def test_two_hundred_megabytes_are_not_kept(rye: Rye, end: str) -> None:
 
 
 def test_a_large_value_is_refused(rye: Rye) -> None:
-    """S21: what a Python tool returns is no larger than an output."""
+    """S21: the return value of a Python tool has the limit of an output."""
     rye.put("tool", "a", python_tool("a", "def main(): return 'x' * (200 << 20)\n"))
     rye.put(
         "tool",
@@ -155,7 +155,7 @@ def test_a_large_value_is_refused(rye: Rye) -> None:
 def test_the_time_limit_ends_all_that_a_tool_has_started(
     rye: Rye, lifeline: Lifeline, kind: str
 ) -> None:
-    """S22: also what has left its group or its session, or does not listen."""
+    """S22: also children that changed their group or session or ignore signals."""
     script = holding(lifeline.path) + STUBBORN[kind]
     rye.put("tool", "a", shell("a", script, timeout=1.5), extension=".yaml")
 
@@ -168,7 +168,7 @@ def test_the_time_limit_ends_all_that_a_tool_has_started(
 def test_nothing_outlives_a_server_that_was_killed(
     tmp_path: Path, wire: Wire, lifeline: Lifeline, kind: str
 ) -> None:
-    """S22: what it had started is ended by somebody else."""
+    """S22: another process ends the children of the server."""
     root = tmp_path / "project"
     lay(root, "a", shell("a", holding(lifeline.path) + KILLING[kind]))
     wire.send("tools/call", asked(root, "a"), id=7)
@@ -207,7 +207,7 @@ def test_what_a_tool_left_behind_ends_with_the_server(
 def test_a_tool_that_nobody_waits_for_is_ended(
     tmp_path: Path, wire: Wire, lifeline: Lifeline
 ) -> None:
-    """S22: the client takes its request back, and the session goes on."""
+    """S22: the client cancels its request, and the session continues."""
     root = tmp_path / "project"
     lay(root, "a", shell("a", holding(lifeline.path) + STUBBORN["daemon"]))
     wire.send("tools/call", asked(root, "a"), id=7)
@@ -219,7 +219,7 @@ def test_a_tool_that_nobody_waits_for_is_ended(
 
 
 def test_other_calls_are_answered_while_a_tool_runs(rye: Rye, lifeline: Lifeline) -> None:
-    """S12: one that takes long keeps nobody waiting."""
+    """S12: a slow tool does not delay other calls."""
     rye.put(
         "tool", "a", shell("a", holding(lifeline.path) + "sleep 600", timeout=2), extension=".yaml"
     )

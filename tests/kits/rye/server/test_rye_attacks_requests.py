@@ -1,4 +1,4 @@
-"""A request over HTTP goes where a person has allowed it, says nothing more, and fails in words."""
+"""HTTP requests reach only allowed hosts, leak no data, and fail with readable errors."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def local() -> Iterator[Host]:
 
 @pytest.fixture(scope="module")
 def open_session(tmp_path_factory: pytest.TempPathFactory, local: Host) -> Iterator[Rye]:
-    """A session without hosts of its own, in which no signature is asked for."""
+    """Open a session without allowed hosts and without required signatures."""
     proxies = {
         name: f"http://{local.name}"
         for each in ("http_proxy", "https_proxy", "all_proxy")
@@ -106,7 +106,7 @@ def test_nothing_that_is_not_public_is_reached(rye: Rye, local: Host, url: str) 
 
 @pytest.mark.parametrize("url", ["{value}", "http://{value}/", "http://x.{value}/", "http{value}"])
 def test_a_caller_does_not_choose_the_host(rye: Rye, local: Host, url: str) -> None:
-    """S23: where no hosts are allowed by name, it stands in the author's text."""
+    """S23: without allowed hosts, the host must be part of the author's text."""
     rye.put("tool", "a", asking("a", url), extension=".yaml")
     values = [local.name, f"http://{local.name}/", f"://{local.name}/", "example.com"]
 
@@ -115,7 +115,7 @@ def test_a_caller_does_not_choose_the_host(rye: Rye, local: Host, url: str) -> N
 
 
 def test_only_the_hosts_that_are_named_are_reached(tmp_path: Path, local: Host) -> None:
-    """S23: nor is a redirect followed, wherever it leads."""
+    """S23: redirects are not followed either."""
     local.asked.clear()
     moved = f"Location: http://{local.name}/inner\r\n"
     with (
@@ -177,7 +177,7 @@ def test_a_host_that_never_ends_does_not_keep_the_server(tmp_path: Path) -> None
 
     def endless(_asked: Asked, write: Write) -> None:
         write(b"HTTP/1.1 200 OK\r\n\r\n")
-        for _ in range(3_000):  # as long as somebody listens
+        for _ in range(3_000):  # until the client disconnects
             write(b"x" * (1 << 16))
 
     def heads(_asked: Asked, write: Write) -> None:
@@ -200,7 +200,7 @@ def test_a_host_that_never_ends_does_not_keep_the_server(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("tool", ["search", "load", "execute", "sign", "help"])
 def test_wrong_arguments_are_refused_in_words(rye: Rye, tool: str) -> None:
-    """S25: whatever is given, no answer shows the inside of the server, or that it broke."""
+    """S25: no wrong argument leads to a traceback or an internal error."""
     (listed,) = (entry for entry in rye.driver.tools() if entry["name"] == tool)
     for item_type in TYPES:
         rye.put(item_type, "a")
@@ -254,7 +254,7 @@ def test_to_sign_changes_one_line_and_nothing_else(tmp_path: Path, item_type: st
 
 
 def test_who_must_not_write_leaves_the_file_whole(tmp_path: Path) -> None:
-    """S27: where a file cannot be replaced, it is as it was, and nothing lies beside it."""
+    """S27: if a file cannot be replaced, it is unchanged, and no temporary file remains."""
     with serving(tmp_path) as rye:
         path = rye.put("knowledge", "a")
         before = items_of(rye)
@@ -270,7 +270,7 @@ def test_who_must_not_write_leaves_the_file_whole(tmp_path: Path) -> None:
 
 
 def test_a_directive_reaches_no_host(rye: Rye, local: Host) -> None:
-    """S23: it is text, whatever it names."""
+    """S23: a directive is only text, even if it contains URLs or variables."""
     text = directive("a", body=f"![x](http://{local.name}/x) {{env:TOKEN}} ${{TOKEN}}")
     rye.put("directive", "a", text)
     answer = rye.run("directive", "a", who="x")

@@ -17,7 +17,7 @@ from ralphgen.kits.rye.server import values as parameters
 
 SETTINGS = INTEGRITY
 
-SOON = 20.0  # seconds, of which it takes about two where the machine is idle
+SOON = 20.0  # seconds; a test takes about two on an idle machine
 LETTERS = "a" * 40 + "!"
 BRANCHING = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(40)}
 SLOW: dict[str, tuple[dict[str, Any], object]] = {
@@ -29,12 +29,12 @@ SLOW: dict[str, tuple[dict[str, Any], object]] = {
     "sizes": ({"items": {"allOf": [{"type": "string"}] * 4_000}}, ["x"] * 30_000),
     "words": ({"items": {"enum": [[n] for n in range(9_000)]}}, [[8_999]] * 9_000),
 }
-USUAL = ("a regular expression",)  # the others take the same way, as a test below says
+USUAL = ("a regular expression",)  # a test below shows that the others use the same code
 
 
 @pytest.fixture
 def rye(shared: Rye) -> Iterator[Rye]:
-    """The same, without items; whatever is asked is answered soon."""
+    """Yield the shared session without items; fails if it answered too slowly."""
     shared.clear()
     begun = time.monotonic()
     yield shared
@@ -43,13 +43,13 @@ def rye(shared: Rye) -> Iterator[Rye]:
 
 
 def lay(rye: Rye, schema: dict[str, Any]) -> None:
-    """A tool whose parameter `value` is to be as a schema says."""
+    """Write a tool with a schema for its parameter `value`."""
     text = python_tool("a", "def main(**_): return 1\n", schema=schema_of(schema))
     rye.put("tool", "a", stamped(text))
 
 
 def schema_of(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of parameters of which `value` is to be as a schema says."""
+    """Return a schema of parameters with a schema for `value`."""
     definitions = {**BRANCHING, "d40": {"maxLength": 3}}
     return {"type": "object", "$defs": definitions, "properties": {"value": schema}}
 
@@ -58,7 +58,7 @@ def schema_of(schema: dict[str, Any]) -> dict[str, Any]:
     "kind", [kind if kind in USUAL else pytest.param(kind, marks=pytest.mark.soak) for kind in SLOW]
 )
 def test_parameters_are_checked_in_their_time_or_not_at_all(rye: Rye, kind: str) -> None:
-    """S21: a dry run ends as well, and so does the time in which others wait."""
+    """S21: a dry run has the same limit, and other calls are answered afterwards."""
     schema, value = SLOW[kind]
     lay(rye, schema)
     given = {"item_type": "tool", "item_id": "a", "parameters": {"value": value}}
@@ -101,7 +101,7 @@ def test_what_could_be_slow_is_checked_apart(kind: str, monkeypatch: pytest.Monk
 def test_what_is_not_slow_is_checked_all_the_same(
     rye: Rye, schema: dict[str, Any], value: object, issue: str
 ) -> None:
-    """S21: what could take long is checked apart, and told as everything else."""
+    """S21: slow schemas are checked in another process, with the same messages."""
     lay(rye, schema)
     given = {"item_type": "tool", "item_id": "a", "parameters": {"value": value}}
     error = rye.refuses("execute", **given)
@@ -123,7 +123,7 @@ def test_a_schema_without_measure_is_not_signed(rye: Rye) -> None:
 
 @pytest.mark.parametrize("given", [[{"pattern": "^(a+)+$"}, LETTERS], None])
 def test_the_program_that_checks_ends_although_nobody_ends_it(given: object) -> None:
-    """S21: a server that was killed, or a call that was taken back, leaves none behind."""
+    """S21: the checker ends by itself after a server was killed or a call was cancelled."""
     ended = subprocess.run(
         (sys.executable, "-I", str(schema_check.__file__)),
         input=json.dumps(given).encode() if given else b"",

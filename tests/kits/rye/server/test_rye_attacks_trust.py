@@ -1,4 +1,4 @@
-"""What a repository brings is neither believed nor run, but where the person's policy says so."""
+"""Files of a repository are trusted and run only as the user's policy permits."""
 
 import json
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def main():
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session that trusts nothing but what a key has signed, with all ways around that tried."""
+    """Yield a session that trusts only signed items, with variables that try to bypass that."""
     folder = tmp_path_factory.mktemp("strict")
     with serving(folder, settings=TRUSTED, environment=BYPASSES) as rye:
         yield rye
@@ -60,14 +60,14 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session as it is without settings."""
+    """Yield a session with the default settings."""
     with serving(tmp_path_factory.mktemp("usual"), environment=BYPASSES) as rye:
         yield rye
 
 
 @pytest.fixture
 def rye(usual: Rye) -> Rye:
-    """A session as it is without settings, and without items."""
+    """Return a session with the default settings and no items."""
     usual.clear()
     (usual.folder / "marker").unlink(missing_ok=True)
     return usual
@@ -126,7 +126,7 @@ def test_a_tool_imports_nothing_unsigned_that_lies_beside_it(rye: Rye) -> None:
 
 
 def test_a_space_within_the_project_brings_no_keys(tmp_path: Path) -> None:
-    """S16: not even where the environment names it as the user's."""
+    """S16: not even if the environment declares it the user space."""
     root = rye_project(tmp_path / "project", TRUSTED)
     with session(tmp_path / "theirs", root) as theirs:
         theirs.signed("tool", "a", python_tool("a", marking(tmp_path / "marker")))
@@ -166,7 +166,7 @@ def test_the_user_space_is_not_reached_through_the_project(wary: Rye) -> None:
 
 
 def test_a_project_changes_neither_formats_nor_checks(rye: Rye) -> None:
-    """S17: what is an item, and what is wrong with one, the server says alone."""
+    """S17: only the server decides which files are items and which items are valid."""
     rye.put("tool", "demo/bad", python_tool("demo/bad", version="1"))
     put(rye.project / "tools/demo/x.txt", "x")
     asked = {"item_type": "tool", "item_id": "demo/bad"}
@@ -207,7 +207,7 @@ def test_the_servers_own_executors_are_not_shadowed(rye: Rye, place: str) -> Non
 
 
 def test_what_keys_hold_is_told_by_no_answer(wary: Rye) -> None:
-    """S28: neither one that signs nor one that refuses to."""
+    """S28: neither the answer of a signing nor that of a refusal."""
     signed_tool(wary)
     key = wary.user / "keys/private_key.pem"
     inner = key.read_text("utf-8").split("\n")[1]

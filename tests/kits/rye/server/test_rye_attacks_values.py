@@ -1,4 +1,4 @@
-"""What a caller gives is a value: no option, no text to be filled in, no setting, no secret."""
+"""Parameters are plain values: never options, templates, settings or secrets."""
 
 import json
 import os
@@ -102,7 +102,7 @@ def rye(served: Rye) -> Rye:
 
 
 def seen(rye: Rye, text: str, **parameters: Any) -> tuple[list[str], dict[str, str], str]:
-    """What the command of a tool gets: its arguments, its variables and what it reads."""
+    """Run a tool; return its command's arguments, environment variables and input."""
     rye.put("tool", "a", text, extension=".yaml")
     arguments, variables, given = rye.run("tool", "a", **parameters)["data"]["json"]
     return arguments, variables, given
@@ -117,7 +117,7 @@ def test_an_argument_stays_one_argument(rye: Rye, value: str) -> None:
 
 
 def test_a_schema_can_refuse_options(rye: Rye) -> None:
-    """S5: an author says what a value may look like, and that is checked first."""
+    """S5: an author restricts values with a schema, which is checked first."""
     schema = {"type": "object", "properties": {"value": {"type": "string", "pattern": "^[^-]"}}}
     rye.put("tool", "a", showing("a", "{value}", config_schema=schema), extension=".yaml")
 
@@ -126,7 +126,7 @@ def test_a_schema_can_refuse_options(rye: Rye) -> None:
 
 @pytest.mark.parametrize("value", SHELL)
 def test_no_shell_reads_a_value(rye: Rye, value: str) -> None:
-    """S6, S10: it arrives as it is, without quotes around it and without effect."""
+    """S6, S10: it arrives unchanged, without quotes and without effect."""
     marker = rye.folder / "marker"
     value = value.format(marker=marker)
     text = showing("a", "{value}", "v={value}", config={"input_data": "{value}"})
@@ -177,7 +177,7 @@ def test_parameters_are_none_of_the_servers_own_values(rye: Rye) -> None:
 
 
 def test_a_python_tool_is_run_by_its_own_file(rye: Rye) -> None:
-    """S9: and gets such names as parameters, as they were given."""
+    """S9: parameters with such names are passed unchanged."""
     marker = rye.folder / "marker"
     evil = put(rye.folder / "evil.py", f"open({str(marker)!r}, 'w')\n")
     mine = {name: str(evil) for name in (*BUILT_IN, "tool", "command", "RYE_PYTHON")}
@@ -205,7 +205,7 @@ def test_nor_does_a_python_tool(rye: Rye) -> None:
 
 
 def test_an_authors_text_names_no_secret(rye: Rye) -> None:
-    """S14: what is not handed on is empty there, and that is told without its value."""
+    """S14: withheld variables are empty, in texts and in other variables."""
     names = "".join(f"${{{name}}}" for name in SECRETS)
     variables = {f"OWN_{name}": f"${{{name}}}" for name in SECRETS}
     text = showing(
@@ -247,7 +247,7 @@ def test_no_answer_holds_a_secret(rye: Rye, tool: str) -> None:
 
 
 def test_a_file_of_variables_in_the_project_is_not_read(rye: Rye) -> None:
-    """S14: what a repository wants in the environment stands in an item that was signed."""
+    """S14: a repository can set variables only in a signed item."""
     for folder in (rye.root, rye.project):
         put(folder / ".env", "LD_PRELOAD=/mine.so\nEVIL=1\nexport PATH=/mine\n")
     _, variables, _ = seen(rye, showing("a"))
@@ -266,7 +266,7 @@ def test_a_chain_may_set_any_variable_in_its_own_text(rye: Rye) -> None:
 
 @pytest.mark.parametrize("cwd", ["/", "..", "/tmp", "{value}", "way", "../project-beside", "\0"])  # noqa: S108
 def test_a_command_runs_in_no_folder_outside(rye: Rye, cwd: str) -> None:
-    """S9: neither as its author wants nor as its caller does."""
+    """S9: neither its author nor its caller can choose such a directory."""
     if not (rye.root / "way").is_symlink():
         (rye.root / "way").symlink_to(rye.folder)
     put(rye.folder / "project-beside/x", "")
@@ -279,7 +279,7 @@ def test_a_command_runs_in_no_folder_outside(rye: Rye, cwd: str) -> None:
 
 
 def test_a_relative_command_is_one_of_the_project(rye: Rye) -> None:
-    """S1: what lies in the folder that the server was started in, or else on the way, is not."""
+    """S1: `./own` is relative to `cwd`; a bare name is not searched in the project."""
     put(rye.root / "sub/own", "#!/bin/sh\necho own").chmod(0o755)
     put(rye.root / "own", "#!/bin/sh\necho theirs").chmod(0o755)
     config = {"command": "./own", "cwd": "sub"}

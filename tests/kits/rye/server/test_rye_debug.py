@@ -1,4 +1,4 @@
-"""What RYE_DEBUG makes the server say on standard error, and what it never says."""
+"""The log of RYE_DEBUG on standard error, and the data that it omits."""
 
 import json
 from pathlib import Path

@@ -26,7 +26,7 @@ def ids(answer: dict[str, Any]) -> list[str]:
 
 
 class TestTheWay:
-    """It is told element by element, each with its space and its signature."""
+    """The answer lists the elements, each with its space and signature."""
 
     @pytest.mark.parametrize(
         ("item_id", "expected"),
@@ -83,7 +83,7 @@ class TestNothingIsRemembered:
 
 
 class TestVariables:
-    """What the chain says of its environment, and `${…}` in its author's text."""
+    """Variables of a chain, and `${…}` in its author's text."""
 
     def test_a_variable_is_put_into_the_config_as_it_is(self, rye: Rye) -> None:
         value = "a(b) 'c' $(touch trapped) `d` ; ${B}"

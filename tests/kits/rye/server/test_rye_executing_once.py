@@ -1,4 +1,4 @@
-"""A tool runs exactly once, also where it is the first call and the front gives it to the SDK."""
+"""A tool runs exactly once, even if it is the first call, which the front hands to the SDK."""
 
 import json
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ def test_the_first_call_of_a_session_runs_its_tool_once(
 def test_calls_that_come_all_at_once_are_each_answered_once(
     folder: Path, runs: Path, wire: tuple[str, Wire]
 ) -> None:
-    """What only looks is answered before the hand-over, and after it the same."""
+    """Read-only calls have the same answers before and after the hand-over to the SDK."""
     version, server = wire
     looks = [
         call(folder, "load", "tool", "demo/counts"),

@@ -1,4 +1,4 @@
-"""The processes of tools: they end in time, with all they started, and nobody waits for another."""
+"""Processes of tools: time limits, children, cancellation and concurrent calls."""
 
 import json
 import os
@@ -22,12 +22,12 @@ GATE = 'read -r line < "$1"; echo "$line"'
 
 
 def unserved(folder: Path) -> Rye:
-    """A new project in a folder, to lay items down in before its server is started."""
+    """Return a new project without a server, so that a test can write items first."""
     return Rye(folder, rye_project(folder / "project", FREE), NO_DRIVER)
 
 
 def put_shell(rye: Rye, item_id: str, script: str, **config: Any) -> None:
-    """Lay down a tool that runs a script with the parameter `path`."""
+    """Write a tool that runs a script with the parameter `path`."""
     told = {"command": "sh", "args": ["-c", script, "sh", "{path}"], **config}
     rye.put("tool", item_id, yaml_tool(item_id, config=told), extension=".yaml")
 
@@ -51,7 +51,7 @@ def answer(future: Future[Any]) -> dict[str, Any]:
 
 
 class TestTheTimeLimit:
-    """It ends the tool, and whatever that has started."""
+    """The time limit ends the tool and its children."""
 
     def test_a_python_tool_ends_with_its_children(self, rye: Rye, lifeline: Lifeline) -> None:
         code = (
@@ -81,7 +81,7 @@ class TestTheTimeLimit:
 
 
 class TestCancelling:
-    """Who gives a call up does not leave its process behind."""
+    """Cancelling a call ends its process."""
 
     @pytest.mark.parametrize("era", ["auto", "legacy"])
     def test_a_client_of_the_sdk_that_gives_up_ends_the_tool(

@@ -1,4 +1,4 @@
-"""Tools that ask over HTTP: what is sent, what is told of the answer, and whom they may ask."""
+"""HTTP tools: requests and their answers, without secrets."""
 
 import json
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def rye(shared: Rye, asked: Host) -> Rye:
 
 
 def lay(rye: Rye, url: str, **config: Any) -> None:
-    """Lay down a tool that asks for a URL."""
+    """Write a tool that requests a URL."""
     text = yaml_tool("demo/ask", executor_id="http_client", config={"url": url, **config})
     rye.put("tool", "demo/ask", text, extension=".yaml")
 

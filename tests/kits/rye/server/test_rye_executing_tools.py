@@ -1,4 +1,4 @@
-"""Tools that are executed: what they return, write and refuse is what the agent is told."""
+"""Execution of tools: the agent receives their results, output and refusals."""
 
 import json
 from pathlib import Path
@@ -26,12 +26,12 @@ TOOL = {"item_type": "tool", "item_id": "demo/t"}
 
 
 def python(rye: Rye, code: str, **names: Any) -> Path:
-    """Lay down the tool as Python."""
+    """Write a Python tool."""
     return rye.put("tool", "demo/t", python_tool("demo/t", code, **names))
 
 
 def shell(rye: Rye, script: str, *arguments: str, **config: Any) -> None:
-    """Lay down the tool as a command: a shell with a script and arguments."""
+    """Write a command tool that runs a shell script with arguments."""
     told = {"command": "sh", "args": ["-c", script, "sh", *arguments], **config}
     rye.put("tool", "demo/t", yaml_tool("demo/t", config=told), extension=".yaml")
 
@@ -90,7 +90,7 @@ class TestCommands:
 
 
 class TestLongOutput:
-    """An answer has a size, and says what is not whole."""
+    """An answer has a limited size and names the fields that were cut."""
 
     def test_200_kb_of_a_python_tool_are_cut_and_named(self, rye: Rye) -> None:
         python(rye, "def execute(p, q): return {'text': 'x' * 200_000, 'n': 1}")
@@ -139,7 +139,7 @@ class TestParameters:
 
 
 class TestADryRun:
-    """It says what would be done, and nothing is."""
+    """A dry run reports the planned execution and changes nothing."""
 
     def test_nothing_is_run_or_written(self, rye: Rye) -> None:
         code = "open('imported', 'w').close()\n\ndef execute(p, q): open('ran', 'w').close()"

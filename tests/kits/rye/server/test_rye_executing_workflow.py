@@ -1,4 +1,4 @@
-"""What an agent does with all five tools: finds, reads, writes, signs, tries and uses items."""
+"""The workflow of an agent: find, read, write, sign, try and use items with all five tools."""
 
 import json
 import re
@@ -46,7 +46,7 @@ SAY_SCHEMA = {**COUNTS_SCHEMA, "properties": {"text": {"type": "string"}}, "requ
 
 @pytest.fixture
 def rye(tmp_path: Path) -> Iterator[Rye]:
-    """A person's session on a project without items, with the policies that are the default."""
+    """Yield a user's session on a project without items, with the default policies."""
     with serving(tmp_path) as found:
         yield found
 
@@ -81,9 +81,9 @@ def test_check_git_status(rye: Rye) -> None:
 
 
 class Agent:
-    """Follows a directive of the system to the letter; `text` is what it has made up its mind on.
+    """Follows a directive of the system literally, to write `text` as an item.
 
-    `given` are the parameters that it tries what it has written with.
+    `given` are the parameters for trying the new item.
     """
 
     def __init__(self, rye: Rye, text: str, given: dict[str, Any]) -> None:
@@ -198,7 +198,7 @@ def test_knowledge_is_created_as_the_system_says(rye: Rye) -> None:
 
 
 def test_who_follows_it_again_is_told_that_there_is_one(rye: Rye) -> None:
-    """The first step finds what the last one has made."""
+    """The first step finds the item that an earlier run wrote."""
     rye.signed("tool", "desk/count", python_tool("desk/count", tool_description="Number pencils"))
     told = rye.run("directive", "rye/create_tool", id="desk/other", purpose="Number pencils")
     ((item_type, words),) = QUERY.findall(told["data"]["steps"][0]["action"])

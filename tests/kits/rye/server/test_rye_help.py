@@ -1,4 +1,4 @@
-"""The tool help: what it says is what the session sees, and what it shows can be signed."""
+"""The tool help: topics match the tools of the session, and its examples can be signed."""
 
 import json
 import re
@@ -21,7 +21,7 @@ disable = ["rye:sign", "rye:execute"]
 
 @pytest.fixture(scope="module")
 def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A person's session on a project without items."""
+    """Yield a user's session on a project without items."""
     with serving(tmp_path_factory.mktemp("help")) as session:
         yield session
 

@@ -1,4 +1,4 @@
-"""What `ralphgen inspect` says of a project's items, and of the files that are none."""
+"""`ralphgen inspect` on a project's items and on files that are not items."""
 
 from pathlib import Path
 from typing import Any

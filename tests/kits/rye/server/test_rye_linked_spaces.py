@@ -1,4 +1,4 @@
-"""A folder of items that is a link: it is not followed, and whoever asks is told, once."""
+"""Linked directories of items are not followed; each answer warns once."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A copy has the id and the text of what was copied, and takes the place of nothing unasked."""
+"""A copy keeps the id and the text of the item, and overwrites only on request."""
 
 import stat
 from pathlib import Path
@@ -27,7 +27,7 @@ def refused(rye: Rye, item_type: str, item_id: str, **given: Any) -> dict[str, A
 def test_a_copy_lies_in_the_same_folder_of_the_other_space(
     rye: Rye, item_type: str, source: str, destination: str
 ) -> None:
-    """Upstream lost the folders, and with them what the item was called."""
+    """Upstream lost the directories, and with them the id of the item."""
     path = rye.put(item_type, DEEP, space=source)
     answer = copy(rye, item_type, DEEP, destination=destination)
     target = rye.file(item_type, DEEP, space=destination)

@@ -1,4 +1,4 @@
-"""What a client is told of the tool load: whether it can write there, and replace a file."""
+"""The annotations of the tool load: whether it can write and replace files."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Loading shows an item: its text, what it says of itself, whether to trust it. It runs nothing."""
+"""Loading shows the text, metadata and trust of an item, and runs nothing."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ Change = Callable[[Path], object]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A person's session, strict in what it executes."""
+    """Yield a user's session with a strict policy for execution."""
     folder = tmp_path_factory.mktemp("reading")
     with serving(folder, settings='policy = "trusted"') as found:
         yield found
@@ -36,7 +36,7 @@ def rye(server: Rye) -> Rye:
 
 
 def other_line(path: Path) -> object:
-    """A first line that is no signature."""
+    """Add a first line that is not a valid signature."""
     return put(path, "# rye:signed:never\n" + path.read_text(encoding="utf-8"))
 
 
@@ -45,7 +45,7 @@ def changed_body(path: Path) -> object:
 
 
 def by_another_key(path: Path) -> object:
-    """The same signature, said to be of a key that nobody trusts."""
+    """Attribute the signature to an untrusted key."""
     text = path.read_text(encoding="utf-8")
     return put(path, re.sub(r":[0-9a-f]{16}( -->)?\n", rf":{'0' * 16}\1\n", text, count=1))
 

@@ -1,4 +1,4 @@
-"""What a project contains does not decide which of its items run: that is for the user's policy."""
+"""The user's policy decides which items run; the files of a project cannot."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +33,7 @@ LOWERED = [
 
 
 def opened(folder: Path, settings: str, own: str = "", **given: Any) -> Iterator[Rye]:
-    """A session on a project, for a user with a policy of their own, or none."""
+    """Yield a session on a project for a user, whose policy is `own` if not empty."""
     root = rye_project(folder / "project", settings)
     if own:
         put(folder / "user/.ai/rye.toml", own).chmod(0o600)

@@ -1,4 +1,4 @@
-"""Which kinds of session have which tools of rye, and that nothing speaks of the others."""
+"""The rye tools of each kind of session; no text mentions unavailable tools."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Five tools of bare names over stdio: what they take, and that nothing disturbs the frames."""
+"""Five tools without a prefix over stdio: arguments, errors and undisturbed frames."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def execute(params, project_path):
 
 @pytest.fixture(scope="module")
 def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A person's session on a project with an item of every type; no test may change it."""
+    """Yield a user's session on a project with an item of every type; read-only."""
     with serving(tmp_path_factory.mktemp("protocol"), settings=OFF) as found:
         for item_type in TYPES:
             found.put(item_type, "demo/sample")
@@ -79,7 +79,7 @@ def schemas(rye: Rye) -> dict[str, dict[str, Any]]:
 
 
 def lay(folder: Path, name: str, text: str) -> None:
-    """Lay a tool down in the project of the wire."""
+    """Write a tool to the project of the wire."""
     put(folder / "project/.ai/tools" / name, text)
 
 
@@ -98,7 +98,7 @@ def everything(folder: Path) -> dict[str, Any]:
 
 
 def answered(frame: dict[str, Any]) -> dict[str, Any]:
-    """What the result of a call says."""
+    """Return the decoded text of a call's result."""
     (block,) = frame["result"]["content"]
     told: dict[str, Any] = json.loads(block["text"])
     return told

@@ -1,4 +1,4 @@
-"""What is searched: all items and nothing else, whole, as they are at this moment."""
+"""A search covers the full, current text of all items and no other files."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_an_item_of_every_type_is_found_in_every_space(
 @pytest.mark.parametrize("item_type", TYPES)
 @pytest.mark.parametrize("signed", [False, True])
 def test_the_whole_text_is_searched_signed_or_not(rye: Rye, item_type: str, signed: bool) -> None:
-    """Upstream saw the first 200 characters, of which a signature took all."""
+    """Upstream searched the first 200 characters; a signature filled all of them."""
     text = text_with(item_type, "far", LINE * 2_000 + "the haystack's needle\n" + LINE * 2_000)
     path = rye.put(item_type, "far", text)
     if signed:
@@ -74,7 +74,7 @@ def test_no_code_of_a_project_is_run_by_a_search(rye: Rye) -> None:
 def test_a_change_is_noticed_by_the_next_search(rye: Rye, item_type: str) -> None:
     path = rye.put(item_type, "note", text_with(item_type, "note", "quokka"))
     before = rye.found("quokka", item_type), rye.found("wombat", item_type)
-    rye.put(item_type, "note", text_with(item_type, "note", "wombat"))  # as long as before
+    rye.put(item_type, "note", text_with(item_type, "note", "wombat"))  # the same length
     after = rye.found("quokka", item_type), rye.found("wombat", item_type)
     path.rename(path.with_stem("other"))
     renamed = rye.found("wombat", item_type)

@@ -1,4 +1,4 @@
-"""The order of results and their pages, filters, typing errors, and what a result holds."""
+"""Search results: order, pages, limits, filters and misspelled words."""
 
 from pathlib import Path
 from typing import Any

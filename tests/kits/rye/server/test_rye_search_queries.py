@@ -1,4 +1,4 @@
-"""What a query means over the wire: words, phrases, operators, groups, wildcards and fields."""
+"""Queries over the wire: words, phrases, operators, groups, wildcards and fields."""
 
 from pathlib import Path
 

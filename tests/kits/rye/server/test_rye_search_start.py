@@ -1,4 +1,4 @@
-"""Nothing is looked at before somebody asks, and then what changed is read, not what exists."""
+"""The server reads no items before the first search, and then only changed files."""
 
 import json
 import os
@@ -55,10 +55,10 @@ def says(wire: Wire, root: Path, tool: str, **given: Any) -> dict[str, Any]:
 
 
 class Access:
-    """Which folders of the spaces are listed from now on."""
+    """Counts the directories of the spaces that are listed from now on."""
 
     def __init__(self, root: Path) -> None:
-        """Takes their times of access away."""
+        """Reset the access times of the directories."""
         self._folders = [
             path for space in spaces(root) for path in (space, *space.rglob("*")) if path.is_dir()
         ]
@@ -66,7 +66,7 @@ class Access:
             os.utime(folder, ns=(0, folder.stat().st_mtime_ns))
 
     def number(self) -> int:
-        """How many were listed."""
+        """Return the number of listed directories."""
         return sum(folder.stat().st_atime_ns != 0 for folder in self._folders)
 
 
@@ -108,14 +108,14 @@ def test_an_item_is_loaded_by_its_id_without_looking_at_others(root: Path) -> No
 
 
 class Traced:
-    """A server whose opening of files is noted; for each of its answers, what it opened for it."""
+    """A traced server; `opened` returns the files that it opened for each answer."""
 
     def __init__(self, wire: Wire, log: Path) -> None:
         self.wire = wire
         self._log = log
 
     def opened(self, root: Path) -> list[list[str]]:
-        """By answer, the files and folders of spaces; ends the server."""
+        """End the server; return the opened files and directories of spaces for each answer."""
         self.wire.leave()
         self.wire.end()
         found: list[list[str]] = [[]]
@@ -150,7 +150,7 @@ def traced(root: Path) -> Iterator[Traced]:
 
 @pytest.fixture
 def _can_trace() -> None:
-    """Whether processes can be traced here."""
+    """Skip a test if processes cannot be traced here."""
     if STRACE is None:
         pytest.skip("strace is not installed")
     tried = subprocess.run([STRACE, "-qq", "true"], capture_output=True, check=False)
@@ -162,7 +162,7 @@ def _can_trace() -> None:
 def test_a_search_reads_what_was_changed_and_nothing_else(root: Path) -> None:
     asked = {"item_type": "knowledge", "query": "learned", "source": "project", "limit": 1}
     changed = root / ".ai/knowledge/area1/note-1.md"
-    # What was written a moment ago would be looked at once more, since clocks move in steps.
+    # Recently written files would be read again, because clocks move in steps.
     newest = max(path.stat().st_ctime_ns for path in (root / ".ai").rglob("*"))
     assert until(lambda: time.time_ns() > newest + SETTLED)
     with traced(root) as server:
@@ -177,7 +177,7 @@ def test_a_search_reads_what_was_changed_and_nothing_else(root: Path) -> None:
 
     assert [MANY] * 3 == [told["total"] for told in said]
     assert [] == shaken == listed == helped
-    # The one that is shown is read once more for its preview; the first search reads all spaces.
+    # The shown item is read again for its preview; the first search reads all spaces.
     assert (MANY + EMITTED + 1, 1, 2) == tuple(map(len, notes))
     assert changed.name in notes[2]
 

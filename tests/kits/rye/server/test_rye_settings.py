@@ -1,4 +1,4 @@
-"""The table `[rye]` of the config: what it may say, and that the server goes by it."""
+"""The `[rye]` table of the config: valid settings and their effect on the server."""
 
 from pathlib import Path
 from typing import Any

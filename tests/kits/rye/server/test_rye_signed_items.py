@@ -1,4 +1,4 @@
-"""What is signed runs, what was changed since does not, and who signs first makes the only key."""
+"""Signed items run, changed items do not, and the first signing creates the only key."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from rye_projects import Rye, knowledge, put, python_tool, serving
 
 @pytest.fixture
 def rye(tmp_path: Path) -> Iterator[Rye]:
-    """A session on a project of its own."""
+    """Yield a session on a new project."""
     with serving(tmp_path) as rye:
         yield rye
 

@@ -1,4 +1,4 @@
-"""Many items signed by a pattern: each on its own, none outside of the space, and all are told."""
+"""Signing by pattern: items are signed separately, inside the space, and all are reported."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from rye_projects import (
     yaml_tool,
 )
 
-NOWHERE = Path("/proc/rye/.ai")  # where nobody can make a folder, not even root
+NOWHERE = Path("/proc/rye/.ai")  # not even root can create a directory here
 
 
 def is_signed(path: Path) -> bool:
@@ -57,7 +57,7 @@ def test_both_kinds_of_tools_are_meant(rye: Rye) -> None:
 
 @contextmanager
 def with_user_space(folder: Path, place: Path, policy: str) -> Iterator[Rye]:
-    """A session on a new project whose user space is to be at a place."""
+    """Yield a session on a new project with its user space at `place`."""
     root = rye_project(folder / "project", f'policy = "{policy}"')
     environment = {**variables(folder), "USER_SPACE": str(place)}
     with on_server(root, environment) as driver:
@@ -65,7 +65,7 @@ def with_user_space(folder: Path, place: Path, policy: str) -> Iterator[Rye]:
 
 
 class TestWithoutAKey:
-    """None can be made where nobody can write."""
+    """No key can be created in an unwritable directory."""
 
     @pytest.mark.parametrize("item_id", ["demo/a", "demo/*"])
     def test_where_the_policy_asks_for_one_nothing_is_signed(

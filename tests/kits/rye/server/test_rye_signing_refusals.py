@@ -1,4 +1,4 @@
-"""What is not signed: each refusal has its reason, and its file is as it was."""
+"""Refused signatures: each has a reason and leaves the file unchanged."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def lax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 
 
 class TestExecution:
-    """An item that could not be signed is not executed either, whatever the policy."""
+    """An item that cannot be signed is not executed either, under any policy."""
 
     @pytest.mark.parametrize(("item_type", "extension", "text", "issue"), ISSUES)
     def test_the_issue_is_named_and_nothing_runs(
@@ -154,7 +154,7 @@ def signing(root: Path, item_id: str) -> dict[str, Any]:
 
 
 class TestCrashes:
-    """A file is the old one or the new one, whatever happens."""
+    """A crash leaves either the old or the new file."""
 
     def test_where_the_disk_is_full_it_is_the_old_one(self, tmp_path: Path) -> None:
         root = rye_project(tmp_path / "project")

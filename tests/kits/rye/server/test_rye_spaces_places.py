@@ -1,4 +1,4 @@
-"""Where the spaces lie: what USER_SPACE and HOME mean, and which folders are a project's."""
+"""Locations of the spaces: USER_SPACE, HOME and the directories of a project."""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -43,7 +43,7 @@ def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 
 @contextmanager
 def at(folder: Path, environment: Mapping[str, str]) -> Iterator[Rye]:
-    """A session with exactly these variables beside the ones that any process needs."""
+    """Yield a session with a minimal environment and these variables."""
     root = folder / "project"
     if not root.exists():
         rye_project(root)
@@ -284,7 +284,7 @@ def test_a_project_that_was_moved_is_the_one_that_the_server_lies_in(tmp_path: P
 def test_the_systems_items_are_told_as_its_own_wherever_the_server_lies(
     tmp_path: Path, item_type: str
 ) -> None:
-    """Upstream guessed from the path, and took those of an editable install for the project's."""
+    """Upstream guessed from the path and mistook items of an editable install for project items."""
     folder = tmp_path / "site-packages" / ".ai" / "rye"
     with serving(folder) as rye:
         rye.put(item_type, "demo/own", well_formed(item_type, "demo/own"))

@@ -1,4 +1,4 @@
-"""With structured output, every answer that is no failure has content equal to its text."""
+"""With structured output, the content of every successful answer equals its text."""
 
 import json
 from collections.abc import Iterator

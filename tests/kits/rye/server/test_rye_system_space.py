@@ -49,7 +49,7 @@ regenerate(Path(sys.argv[2]), force=False, say=lambda _line: None)
 
 @pytest.fixture(scope="module")
 def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A person's session on a project without items."""
+    """Yield a user's session on a project without items."""
     with serving(tmp_path_factory.mktemp("system")) as found:
         yield found
 
@@ -224,7 +224,7 @@ def chain(answer: dict[str, Any]) -> list[str]:
 
 @pytest.mark.thorough
 def test_the_built_wheel_carries_the_space(tmp_path: Path) -> None:
-    """Upstream's wheel did not, and executed nothing but from a source tree."""
+    """Upstream's wheel did not, so only a source tree could execute items."""
     root = create_project(tmp_path / "project", config=KITS).resolve()
     command = [sys.executable, "-c", BUILD, str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)

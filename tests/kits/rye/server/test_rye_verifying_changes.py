@@ -1,4 +1,4 @@
-"""Whatever is changed of a signed item is noticed: where it is read, searched and executed."""
+"""Every change to a signed item is detected by load, search and execute."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ TEXTS = {
 
 
 def seen(rye: Rye, item_type: str, item_id: str = "demo/a") -> tuple[str, str, str]:
-    """How it is told by load, by search and by execution, there as its code."""
+    """Return the state reported by load and search, and the code of an execution."""
     state = rye.load(item_type, item_id)["signature"]["state"]
     found = rye.says("search", item_type=item_type, query="", source="project")["results"]
     (listed,) = [result["signature"] for result in found if result["id"] == item_id]
@@ -41,11 +41,11 @@ def test_from_one_space_to_another_it_stays_valid(rye: Rye) -> None:
 
 
 class TestKeys:
-    """Only those of the user space count."""
+    """Only keys in the user space count."""
 
     @contextmanager
     def stranger(self, rye: Rye) -> Iterator[Rye]:
-        """Somebody else, with a user space of their own, on the same project."""
+        """Yield another user's session on the same project, with a separate user space."""
         folder = rye.folder / "stranger"
         with on_server(rye.root, variables(folder)) as driver:
             other = Rye(rye.folder, rye.root, driver)

@@ -1,4 +1,4 @@
-"""What each policy refuses, warns of and says nothing of, for each type and each state."""
+"""The refusals and warnings of each policy, for each type and each state."""
 
 import json
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def text_of(item_type: str) -> str:
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], str]:
-    """By type and by how they came about, items; those of one person, whose keys are `keys`."""
+    """Return the texts of one user's items by type and origin, and the user's keys as `keys`."""
     folder = tmp_path_factory.mktemp("texts")
     found: dict[tuple[str, str], str] = {}
     with serving(folder) as rye:
@@ -89,7 +89,7 @@ def strict(
     tmp_path_factory: pytest.TempPathFactory,
     texts: dict[tuple[str, str], str],
 ) -> Iterator[tuple[str, Rye]]:
-    """A session of that person, under each policy; the environment tries to switch it off."""
+    """Yield that user's session under each policy; variables try to switch the policy off."""
     policy = str(request.param)
     folder = tmp_path_factory.mktemp(policy)
     tries = {"RYE_DEV_MODE": "1", "RYE_POLICY": "off", "RYE_SIGNATURE_POLICY": "off"}
@@ -113,7 +113,7 @@ def test_it_refuses_what_it_says_and_tells_the_rest(
     ran.unlink(missing_ok=True)
     failed, answer = rye.ask("execute", item_type=item_type, item_id="demo/a")
     refused = state in REFUSED[policy]
-    if how == "moved" and not refused:  # its path and name differ, so nobody could sign it here
+    if how == "moved" and not refused:  # cannot be signed here, as its path and name differ
         assert failed
         assert "VALIDATION_FAILED" == answer["error"]["code"]
         assert not ran.exists()
@@ -156,7 +156,7 @@ def test_a_dry_run_goes_by_it_too_and_reading_never_does(
 
 
 class TestTypes:
-    """Each has a policy of its own."""
+    """Each type has a separate policy."""
 
     @pytest.mark.parametrize(
         ("settings", "refused"),

@@ -164,7 +164,7 @@ class TestEntry:
 
 
 class TestDocument:
-    """Standard output contains one document, regardless of the tool's own output."""
+    """Standard output contains one document, regardless of the output of the tool."""
 
     @pytest.mark.parametrize(
         "writing",
