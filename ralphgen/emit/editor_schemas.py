@@ -74,6 +74,7 @@ DESCRIPTIONS = {
     "LoopConfig.agents": "Programs that work in sessions, by name.",
     "LoopConfig.attempts": "Failed attempts before a task is blocked.",
     "LoopConfig.copy": "Ignored files to copy into a new worktree.",
+    "LoopConfig.longest_wait": "Seconds to a reset of a usage limit before the loop stops.",
     "LoopConfig.message": "Commit message, such as chore: {title} (#{task}).",
     "LoopConfig.no_progress": "Unclosed tasks in a row before the loop stops.",
     "LoopConfig.remote": "Git remote of the base branch.",

@@ -214,7 +214,7 @@ connect = _sqlite3.connect
 _sqlite3.connect = lambda *given, **named: connect(*given, factory=Connection, **named)
 
 from ralphgen.runtime.deferred import take_time
-from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.failures import CodedError
 from ralphgen.kits.rye.server.search_index import Index
 
 try:
