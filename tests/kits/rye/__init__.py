@@ -1,1 +1,1 @@
-"""Tests of the kit rye."""
+"""Tests of the rye kit."""

@@ -19,13 +19,13 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    """Host names that this machine seems to know."""
+    """Return a fake resolver, to which a test adds host names."""
     return Names(monkeypatch)
 
 
 @pytest.fixture
 def no_thread_left() -> Iterator[None]:
-    """Afterwards no thread is left that was not there before."""
+    """Fail if a test leaves a new thread."""
     threads = threading.active_count()
     yield
 

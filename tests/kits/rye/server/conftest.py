@@ -1,4 +1,4 @@
-"""A server of the kit rye for each module of tests."""
+"""Fixtures for the server tests of the rye kit: one server per module."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from rye_projects import Rye, serving
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Rye]:
-    """A session on a project, with the settings that the module names `SETTINGS`."""
+    """Yield a session on a project, with the module's `SETTINGS` if defined."""
     settings: str = getattr(request.module, "SETTINGS", "")
     with serving(tmp_path_factory.mktemp("rye"), settings=settings) as rye:
         yield rye
@@ -18,6 +18,6 @@ def shared(
 
 @pytest.fixture
 def rye(shared: Rye) -> Rye:
-    """The same session, without items and without a key."""
+    """Return the session without items and without a key."""
     shared.clear()
     return shared

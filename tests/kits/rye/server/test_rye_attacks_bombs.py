@@ -1,4 +1,4 @@
-"""A file, a query or a value that is made to keep the server busy is refused soon."""
+"""Files, queries and values that are meant to block the server are refused quickly."""
 
 import json
 import time
@@ -114,7 +114,7 @@ def test_a_directive_declares_no_entities(rye: Rye, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", YAML)
 def test_yaml_makes_not_much_of_little(rye: Rye, kind: str) -> None:
-    """S21: neither in a tool nor in knowledge; and no code."""
+    """S21: YAML of tools and knowledge neither expands nor runs code."""
     marker = rye.folder / "marker"
     text = YAML[kind].replace("{marker}", str(marker))
     rye.put("tool", "a", yaml_tool("a") + text, extension=".yaml")
@@ -142,7 +142,7 @@ def test_python_is_looked_at_and_not_computed(rye: Rye, kind: str) -> None:
 
 
 def test_a_space_full_of_such_items_is_searched(rye: Rye) -> None:
-    """S21: each is found under its id, and none keeps the others from being."""
+    """S21: each item is found under its id and does not hide the others."""
     for number, (item_type, text) in enumerate(HOSTILE):
         rye.put(item_type, f"n{number}", text.encode()[:ROOM])
     rye.put("knowledge", "last", knowledge("last", "needle\n"))
@@ -154,7 +154,7 @@ def test_a_space_full_of_such_items_is_searched(rye: Rye) -> None:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_a_query_is_answered_or_refused_soon(rye: Rye, query: str) -> None:
-    """S21: however it is written, on the longest item of one letter."""
+    """S21: any query, on an item of maximal size with one letter."""
     rye.put("knowledge", "a", knowledge("a", "a" * (ROOM // 2) + " " + "ab " * (ROOM // 10)))
     given: dict[str, Any] = {"item_type": "all", "query": query}
     fuzzy = {"enabled": True, "max_distance": 3}
@@ -181,7 +181,7 @@ def test_an_answer_is_no_longer_than_it_may_be(rye: Rye) -> None:
 
 
 def many(name: str) -> str:
-    """A text that names a value so often that it would be gigabytes."""
+    """Repeat a placeholder so often that the filled text would take gigabytes."""
     return name * 10_000
 
 

@@ -36,7 +36,7 @@ def rye(shared: Rye) -> Rye:
 
 
 def signed_chain(rye: Rye, *ids: str, script: str = "echo done") -> list[Path]:
-    """Tools that carry each other out, the last of them through the subprocess primitive."""
+    """Write and sign tools that execute each other, the last one by the subprocess primitive."""
     ends = [*ids[1:], SUBPROCESS]
     return [
         rye.signed("tool", item_id, shell(item_id, script, executor_id=end), extension=".yaml")
@@ -90,7 +90,7 @@ def test_a_tool_that_calls_itself_a_primitive_is_none(rye: Rye) -> None:
 
 @pytest.fixture(scope="module")
 def served_intact(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session whose user permits any intact tool: the project's own Python is used."""
+    """Yield a session that permits all intact tools, which run in the project's Python."""
     with serving(tmp_path_factory.mktemp("intact"), settings=INTEGRITY) as rye:
         yield rye
 
@@ -115,7 +115,7 @@ def kept(path: Path) -> Iterator[None]:
 
 
 def test_what_was_verified_is_what_runs(intact: Rye) -> None:
-    """S18: a file that changes between the look at it and its start does not run."""
+    """S18: a file that changes between its verification and its start does not run."""
     marker = intact.folder / "marker"
     path = intact.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
     wrapper = (
@@ -134,7 +134,7 @@ def test_what_was_verified_is_what_runs(intact: Rye) -> None:
 
 
 def test_a_link_that_takes_the_place_of_the_file_is_not_run(intact: Rye) -> None:
-    """S3, S18: nor does another file of the same name."""
+    """S3, S18: a replaced file of the same name does not run either."""
     marker = intact.folder / "marker"
     evil = put(intact.folder / "evil.py", marking(marker))
     path = intact.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
@@ -177,7 +177,7 @@ def test_what_comes_with_the_server_is_as_it_came(intact: Rye, how: str) -> None
 
 
 def test_a_folder_within_the_project_has_the_same_policy(rye: Rye) -> None:
-    """S19: the items of a package that was fetched into the project are held to it too."""
+    """S19: the policy also applies to items of a package inside the project."""
     marker = rye.folder / "marker"
     text = python_tool("a", marking(marker))
     package = rye.root / "node_modules/package"

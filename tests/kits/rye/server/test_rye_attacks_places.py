@@ -37,9 +37,9 @@ LEADING_OUT = (
     "${HOME}/a",
     "{project_path}/a",
     "file:///etc/passwd",
-    "demo\uff0fa",  # a slash of full width
-    "demo\u2215a",  # a sign for divisions
-    "d\u0435mo/a",  # a letter of another alphabet
+    "demo\uff0fa",  # full-width slash
+    "demo\u2215a",  # division slash
+    "d\u0435mo/a",  # Cyrillic letter
     "demo/a\u200b",
     "\u202eomed/a",
     "demo/" + "a" * 65,
@@ -69,7 +69,7 @@ def link(path: Path, target: Path) -> None:
 
 
 def bound(path: Path) -> None:
-    """A socket at a place whose path may be longer than an address."""
+    """Create a socket; its path may be longer than the limit of an address."""
     with socket.socket(socket.AF_UNIX) as made:
         folder = os.open(path.parent, os.O_RDONLY)
         try:
@@ -134,7 +134,7 @@ def test_nothing_is_executed_under_an_id_that_leads_elsewhere(rye: Rye, item_id:
 def test_nothing_is_read_copied_or_signed_under_such_an_id(
     rye: Rye, outside: Path, item_id: str
 ) -> None:
-    """S2: for the source as well as for the destination."""
+    """S2: for the source and for the destination."""
     before = tree(outside), items_of(rye)
     found = [
         code(rye, tool, item_type=each, item_id=item_id, **more)
@@ -213,7 +213,7 @@ def test_what_is_no_plain_file_is_no_item(rye: Rye, kind: str) -> None:
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_no_pattern_leads_out(rye: Rye, outside: Path, pattern: str) -> None:
-    """S4: a pattern is checked as an id is."""
+    """S4: a pattern is checked like an id."""
     before = tree(outside), items_of(rye)
     found = {code(rye, "sign", item_type=each, item_id=pattern) for each in TYPES}
 
@@ -258,7 +258,7 @@ def test_a_pattern_means_what_lies_inside(rye: Rye, outside: Path, pattern: str)
     ],
 )
 def test_another_project_is_out_of_reach(rye: Rye, outside: Path, path: str) -> None:
-    """S1: neither by its path nor by way of dots or links."""
+    """S1: neither by path nor through dots or links."""
     put(outside / ".ai/tools/demo/b.py", python_tool("demo/b", marking(rye.folder / "marker")))
     shutil.copytree(outside, rye.folder / "projectbeside", dirs_exist_ok=True)
     (rye.root / "way").unlink(missing_ok=True)
@@ -272,7 +272,7 @@ def test_another_project_is_out_of_reach(rye: Rye, outside: Path, path: str) -> 
 
 
 def test_executing_leaves_nothing_behind(rye: Rye) -> None:
-    """S26: there are no lock files, whatever slashes an id has."""
+    """S26: no lock files are created, even for ids with slashes."""
     rye.put("tool", "demo/deep/er/b")
     before = tree(rye.folder)
     for item_type, item_id in (("tool", "demo/deep/er/b"), ("tool", "a"), ("knowledge", "demo/a")):
@@ -284,7 +284,7 @@ def test_executing_leaves_nothing_behind(rye: Rye) -> None:
 
 
 def test_the_folders_of_types_are_named_by_nobody(rye: Rye) -> None:
-    """S2: a type is one of the words."""
+    """S2: the type must be one of the known words."""
     for word in ("../tools", "tools", "tool/../knowledge", "", "system", *FOLDERS.values()):
         if word not in TYPES:
             given = {"item_type": word, "item_id": "demo/a"}

@@ -54,14 +54,14 @@ KILLING = {**STUBBORN, "parent's end": "kill -9 $PPID; sleep 600"}
 
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[Wire]:
-    """A bare server, whose every line must be a frame, on a project in `tmp_path`."""
+    """Yield a server on a project in `tmp_path`; each of its lines must be a frame."""
     root = rye_project(tmp_path / "project", OFF)
     with frames(root, variables(tmp_path)) as wire:
         yield wire
 
 
 def asked(root: Path, item_id: str) -> dict[str, Any]:
-    """The parameters of a request that executes a tool."""
+    """Return the parameters of a request that executes a tool."""
     given = {"item_type": "tool", "item_id": item_id, "project_path": str(root)}
     return {"name": "execute", "arguments": given}
 
@@ -73,7 +73,7 @@ def lay(root: Path, item_id: str, text: str, extension: str = ".yaml") -> None:
 
 
 def test_no_tool_reads_or_writes_the_frames(tmp_path: Path, wire: Wire) -> None:
-    """S12, S13: each answer is the one line to its request, however loud or greedy a tool is."""
+    """S12, S13: each request has one line as its answer, even if a tool writes or reads a lot."""
     root = tmp_path / "project"
     tools = {**{f"l{n}": each for n, each in enumerate(LOUD.values())}}
     tools |= {f"g{n}": each for n, each in enumerate(GREEDY.values())}
@@ -101,7 +101,7 @@ def test_no_tool_reads_or_writes_the_frames(tmp_path: Path, wire: Wire) -> None:
 
 @pytest.mark.parametrize("kind", QUIET)
 def test_what_a_python_tool_writes_is_no_part_of_its_value(rye: Rye, kind: str) -> None:
-    """S13: however it writes, by whichever of its processes, and where it closes its streams."""
+    """S13: by any means, from any of its processes, and even if it closes its streams."""
     rye.put("tool", "a", python_tool("a", f"def main():\n    {LOUD[kind]}\n    return 1\n"))
 
     assert 1 == rye.run("tool", "a")["data"]
@@ -185,7 +185,7 @@ def test_nothing_outlives_a_server_that_was_killed(
 def test_what_a_tool_left_behind_ends_with_the_server(
     tmp_path: Path, wire: Wire, lifeline: Lifeline, how: str
 ) -> None:
-    """S22: a daemon of a tool that has answered long ago."""
+    """S22: a daemon of a tool that finished earlier."""
     root = tmp_path / "project"
     script = (
         f"setsid sh -c '{holding(lifeline.path)} sleep 600' </dev/null >/dev/null 2>&1 & echo x"
@@ -240,17 +240,17 @@ def test_other_calls_are_answered_while_a_tool_runs(rye: Rye, lifeline: Lifeline
 
 
 def test_the_servers_files_are_not_a_tools(rye: Rye) -> None:
-    """S13: a tool has its three streams, and nothing else that the server has open."""
+    """S13: a tool inherits no file descriptors except for its three streams."""
     text = "import os\ndef main(): return sorted(os.listdir('/proc/self/fd'))\n"
     rye.put("tool", "a", python_tool("a", text))
     found = rye.run("tool", "a")["data"]
 
     assert {"0", "1", "2"} < {*found}
-    assert len(found) <= 5  # the two others: the document's, and that of the look itself
+    assert len(found) <= 5  # the other two: the document's, and one for reading the directory
 
 
 def peak_of(process: int) -> int:
-    """The most memory that a process has had, in kibibytes."""
+    """Return the peak memory of a process in KiB."""
     status = Path(f"/proc/{process}/status").read_text("utf-8")
     (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
     return int(line.split()[1])

@@ -69,7 +69,7 @@ def asking(item_id: str, url: str, **config: Any) -> str:
 
 @pytest.fixture(scope="module")
 def local() -> Iterator[Host]:
-    """A host on this machine, as there are many that no repository should reach."""
+    """Yield a host on this machine, which no repository should reach."""
     with host(answering(b"inner")) as found:
         yield found
 
@@ -97,7 +97,7 @@ def rye(open_session: Rye, local: Host) -> Rye:
 
 @pytest.mark.parametrize("url", INWARD)
 def test_nothing_that_is_not_public_is_reached(rye: Rye, local: Host, url: str) -> None:
-    """S23: however its address is written, by whichever scheme, and not by a proxy either."""
+    """S23: under any spelling of its address, with any scheme, and through any proxy."""
     rye.put("tool", "a", asking("a", url.format(port=local.port), timeout=5), extension=".yaml")
 
     assert ran(rye, "a") in ("VALIDATION_FAILED", "EXECUTION_FAILED")
@@ -142,7 +142,7 @@ def test_only_the_hosts_that_are_named_are_reached(tmp_path: Path, local: Host) 
 
 
 def test_a_request_says_only_what_its_author_wrote(tmp_path: Path) -> None:
-    """S7, S14, S23: no variable by way of a value, none that is not lent, no second header."""
+    """S7, S14, S23: values cannot insert variables or headers, nor read withheld variables."""
     with (
         host(answering(b"{}")) as named,
         serving(
@@ -173,7 +173,7 @@ def test_a_request_says_only_what_its_author_wrote(tmp_path: Path) -> None:
 
 
 def test_a_host_that_never_ends_does_not_keep_the_server(tmp_path: Path) -> None:
-    """S21, S23: neither by a long answer nor by none."""
+    """S21, S23: neither with an endless answer nor without one."""
 
     def endless(_asked: Asked, write: Write) -> None:
         write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -219,7 +219,7 @@ def test_wrong_arguments_are_refused_in_words(rye: Rye, tool: str) -> None:
 
 
 def test_what_fails_inside_a_tool_is_told_as_the_tools(rye: Rye) -> None:
-    """S25: its message, without the server's own way there."""
+    """S25: the error message, without the server's traceback."""
     rye.put("tool", "a", python_tool("a", "def main(): raise ValueError('no')\n"))
     _, text = rye.driver.ask(
         "execute", {"item_type": "tool", "item_id": "a", "project_path": str(rye.root)}
@@ -232,7 +232,7 @@ def test_what_fails_inside_a_tool_is_told_as_the_tools(rye: Rye) -> None:
 
 @pytest.mark.parametrize("item_type", TYPES)
 def test_to_sign_changes_one_line_and_nothing_else(tmp_path: Path, item_type: str) -> None:
-    """S27: in UTF-8 wherever the server runs, with ends of lines, mode and neighbours kept."""
+    """S27: in UTF-8 under any locale, preserving line ends, mode and neighbouring files."""
     plain = {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     extension = {"tool": ".py"}.get(item_type, ".md")
     text = well_formed(item_type, "a").replace("\n", "\r\n") + "# é 😀\r\n\r\n"

@@ -1,4 +1,4 @@
-"""A schema that would take for ever to be checked does not keep the server busy."""
+"""Schemas that would take forever to check do not block the server."""
 
 import json
 import signal
@@ -72,7 +72,7 @@ def test_parameters_are_checked_in_their_time_or_not_at_all(rye: Rye, kind: str)
 
 @pytest.mark.parametrize("kind", SLOW)
 def test_what_could_be_slow_is_checked_apart(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """S21: by a program that ends itself."""
+    """S21: in a program that ends by itself."""
     schema, value = SLOW[kind]
     sent: list[str] = []
 
@@ -111,7 +111,7 @@ def test_what_is_not_slow_is_checked_all_the_same(
 
 
 def test_a_schema_without_measure_is_not_signed(rye: Rye) -> None:
-    """S21: to look at it would take its time as well."""
+    """S21: checking such a schema would be slow as well."""
     schema = {"type": "object", "allOf": [True] * 10_000}
     rye.put("tool", "a", python_tool("a", schema=schema))
     error = rye.refuses("sign", item_type="tool", item_id="a")

@@ -86,7 +86,7 @@ def signed_tool(rye: Rye, item_id: str = "demo/a") -> Path:
 
 
 def test_no_code_of_a_space_runs_in_the_server(rye: Rye) -> None:
-    """S15: parsers and modules of a repository are files like any other; none is imported."""
+    """S15: the server imports no parsers or modules of a repository."""
     marker = rye.folder / "marker"
     signed_tool(rye)
     for name in CODE:
@@ -113,7 +113,7 @@ def test_no_code_of_a_space_runs_in_the_server(rye: Rye) -> None:
 
 
 def test_a_tool_imports_nothing_unsigned_that_lies_beside_it(rye: Rye) -> None:
-    """S15: nor anything in the place of a standard module."""
+    """S15: not even a file that shadows a standard module."""
     put(rye.project / "tools/demo/json.py", marking(rye.folder / "marker"))
     put(rye.project / "tools/demo/helper.py", marking(rye.folder / "marker"))
     own = "import json\ndef main(): return json.__file__\n"
@@ -150,7 +150,7 @@ def test_a_space_within_the_project_brings_no_keys(tmp_path: Path) -> None:
 
 
 def test_the_user_space_is_not_reached_through_the_project(wary: Rye) -> None:
-    """S16: a key is not an item, not a symbolic link in the project leads to one."""
+    """S16: a key is not an item, even through a symbolic link in the project."""
     signed_tool(wary)
     names = ["keys/private_key", "../keys/private_key", "trusted_keys/x", "private_key"]
     found = {
@@ -182,7 +182,7 @@ def test_a_project_changes_neither_formats_nor_checks(rye: Rye) -> None:
 
 @pytest.mark.parametrize("place", ["", "rye/core/primitives/", "rye/core/runtimes/", "own/"])
 def test_the_servers_own_executors_are_not_shadowed(rye: Rye, place: str) -> None:
-    """S17: neither by their ids nor by their last parts, in no space."""
+    """S17: neither by their ids nor by the last parts of them, in any space."""
     marker = rye.folder / "marker"
     signed_tool(rye)
     text = shell("x", f"touch {marker}", executor_id=SUBPROCESS)

@@ -24,7 +24,7 @@ SECRETS = {
 NAMES = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP"),
-        *("PWD", "RALPHGEN_TASK", "LC_CTYPE"),  # by what starts processes, and by Python itself
+        *("PWD", "RALPHGEN_TASK", "LC_CTYPE"),  # set by launchers and by Python itself
     )
 )
 SHELL = (
@@ -88,7 +88,7 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session whose server has secrets in its environment; no signature is asked for."""
+    """Yield a session with secrets in its environment and no required signatures."""
     folder = tmp_path_factory.mktemp("values")
     with serving(folder, settings=OFF, environment=SECRETS) as rye:
         yield rye
@@ -110,7 +110,7 @@ def seen(rye: Rye, text: str, **parameters: Any) -> tuple[list[str], dict[str, s
 
 @pytest.mark.parametrize("value", ["--exec-path", "-c", "--", "a b --c", "-x=1 -y", "", "\t"])
 def test_an_argument_stays_one_argument(rye: Rye, value: str) -> None:
-    """S5: it is never split; an author's "--" keeps it from being an option."""
+    """S5: it is never split; after an author's "--" it cannot be an option."""
     text = showing("a", "--", "{value}", "x{value}")
 
     assert ["--", value, f"x{value}"] == seen(rye, text, value=value)[0]
@@ -137,7 +137,7 @@ def test_no_shell_reads_a_value(rye: Rye, value: str) -> None:
 
 @pytest.mark.parametrize("value", TEMPLATES)
 def test_a_value_is_not_filled_in(rye: Rye, value: str) -> None:
-    """S7, S8: only the author's text is, once; in arguments, input, variables and directives."""
+    """S7, S8: only the author's text is filled, once: arguments, input, variables, directives."""
     text = showing(
         "a",
         "{value}",
@@ -154,7 +154,7 @@ def test_a_value_is_not_filled_in(rye: Rye, value: str) -> None:
 
 
 def test_parameters_are_no_settings(rye: Rye) -> None:
-    """S9: command, arguments, folder, time limit, input and variables are the author's alone."""
+    """S9: only the author sets command, arguments, directory, time limit, input and variables."""
     text = showing("a", "{cwd}", config={"input_data": "ours"})
     arguments, variables, given = seen(rye, text, **CONFIG)
 
@@ -165,7 +165,7 @@ def test_parameters_are_no_settings(rye: Rye) -> None:
 
 
 def test_parameters_are_none_of_the_servers_own_values(rye: Rye) -> None:
-    """S9: of a name that the server fills in, its own value counts."""
+    """S9: for names that the server fills in, the server's value takes precedence."""
     mine = dict.fromkeys(BUILT_IN, "mine")
     names = [name for name in BUILT_IN if name != "params_json"]
     text = showing("a", *[f"{{{name}}}" for name in names])
@@ -188,7 +188,7 @@ def test_a_python_tool_is_run_by_its_own_file(rye: Rye) -> None:
 
 
 def test_a_tool_sees_nothing_of_the_servers_environment(rye: Rye) -> None:
-    """S14: a command gets the names of the list, and no other."""
+    """S14: a command receives only the listed variables."""
     _, variables, _ = seen(rye, showing("a"))
 
     assert set() == {*variables} - NAMES
@@ -196,7 +196,7 @@ def test_a_tool_sees_nothing_of_the_servers_environment(rye: Rye) -> None:
 
 
 def test_nor_does_a_python_tool(rye: Rye) -> None:
-    """S14: nothing of its interpreter is chosen by the environment either."""
+    """S14: the environment does not affect its interpreter either."""
     rye.put("tool", "a", python_tool("a", "import os\ndef main(): return {**os.environ}\n"))
     variables = rye.run("tool", "a")["data"]
 
@@ -222,7 +222,7 @@ def test_an_authors_text_names_no_secret(rye: Rye) -> None:
 
 @pytest.mark.parametrize("tool", ["load", "execute", "sign", "search"])
 def test_no_answer_holds_a_secret(rye: Rye, tool: str) -> None:
-    """S14: not even that of a dry run, of a refusal or of a failure."""
+    """S14: neither a dry run nor a refusal or failure."""
     names = "".join(f"${{{name}}}" for name in SECRETS)
     rye.put("tool", "a", showing("a", names, "{value}"), extension=".yaml")
     rye.put("tool", "b", yaml_tool("b", config={"command": names}), extension=".yaml")
@@ -257,7 +257,7 @@ def test_a_file_of_variables_in_the_project_is_not_read(rye: Rye) -> None:
 
 
 def test_a_chain_may_set_any_variable_in_its_own_text(rye: Rye) -> None:
-    """S14: that is the author's word, which was signed; a parameter's value changes no name."""
+    """S14: an author's text is signed; the value of a parameter cannot add a variable."""
     own = {"PYTHONPATH": "/theirs", "MINE": "mine"}
     _, variables, _ = seen(rye, showing("a", env_config={"env": own}), value="x")
 

@@ -12,7 +12,7 @@ from ralphgen.kits.rye.server import items
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """The lines of the log on calls."""
+    """Return the log lines about calls."""
     text = (folder / "log.txt").read_text(encoding="utf-8")
     told = [json.loads(line) for line in text.splitlines()]
     return [line["data"] for line in told if line["level"] == "debug"]

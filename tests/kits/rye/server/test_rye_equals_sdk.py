@@ -1,4 +1,4 @@
-"""Searches, loads, help and signing are answered as the official SDK answers them."""
+"""Search, load, help and sign have the same answers as with the official SDK."""
 
 import json
 import re
@@ -59,7 +59,7 @@ EXECUTION = ("execute", {"item_type": "tool", "item_id": "user", "parameters": {
 def servers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Servers]:
-    """The servers of a project with items, of a user who has signed before."""
+    """Return the servers of a project with items, for a user who already has a key."""
     folder = tmp_path_factory.mktemp("rye")
     root = create_project(folder / "project", config=KITS + request.param).resolve()
     lay_items(folder, root)
@@ -71,7 +71,7 @@ def servers(
 
 
 def lay_items(folder: Path, root: Path) -> None:
-    """Items of every kind and state."""
+    """Write items of every kind and state."""
     with session(folder, root) as rye:
         for kind in TYPES:
             rye.put(kind, "demo/sample", well_formed(kind, "demo/sample") + "\n# needle\n")
@@ -84,7 +84,7 @@ def lay_items(folder: Path, root: Path) -> None:
 
 
 def conversation(servers: Servers, version: str, calls: Sequence[tuple[str, Any]]) -> list[bytes]:
-    """The lines of some calls, in a connection."""
+    """Return the request lines of a connection with some calls."""
     lines = []
     for number, (tool, given) in enumerate(calls, 1):
         place = {} if tool == "help" else {"project_path": str(servers.ground.root)}
@@ -94,7 +94,7 @@ def conversation(servers: Servers, version: str, calls: Sequence[tuple[str, Any]
 
 
 def alike(frame: Frame) -> Frame:
-    """A frame without the letters of a signature, which are of its moment."""
+    """Return a frame without signatures, which depend on the time."""
     found: Frame = json.loads(SIGNED.sub("<signature>", json.dumps(frame)))
     return found
 

@@ -12,7 +12,7 @@ SHOW = {"command": "sh", "args": ["-c", 'echo "$A|$B|$C"']}
 
 
 def lay(rye: Rye, item_id: str, executor: object, *, space: str = "project", **more: Any) -> Path:
-    """A tool that another one carries out."""
+    """Write a tool with an executor."""
     text = yaml_tool(item_id, executor_id=executor, **more)
     return rye.put("tool", item_id, text, space=space, extension=".yaml")
 
@@ -52,11 +52,13 @@ class TestTheWay:
         lay(rye, "demo/shows", "demo/runner", config={**SHOW, "env": {"B": "tool"}})
 
         assert "runner|tool|\n" == rye.run("tool", "demo/shows")["data"]["stdout"]
-        assert "EXECUTION_FAILED" == refusal(rye, "demo/t")["code"]  # no script is called "tool"
+        assert (
+            "EXECUTION_FAILED" == refusal(rye, "demo/t")["code"]
+        )  # "tool" is not the name of a script
 
 
 class TestNothingIsRemembered:
-    """Upstream kept chains, and did not notice a new file that goes before one of them."""
+    """Upstream cached chains and missed new files that take precedence."""
 
     def test_a_changed_executor_counts_at_once(self, rye: Rye) -> None:
         lay(rye, "demo/t", "demo/runner", config={})

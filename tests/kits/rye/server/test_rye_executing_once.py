@@ -33,7 +33,7 @@ Call = tuple[str, dict[str, Any]]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with an item of each type that is signed."""
+    """Return a project with a signed item of each type."""
     folder = tmp_path_factory.mktemp("once")
     root = rye_project(folder / "project")
     with session(folder, root) as rye:
@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def runs(folder: Path) -> Iterator[Path]:
-    """The file that has a line for each run of a tool."""
+    """Return the file with one line per run of a tool."""
     path = folder / "project/runs.txt"
     path.unlink(missing_ok=True)
     yield path
@@ -56,7 +56,7 @@ def runs(folder: Path) -> Iterator[Path]:
 
 @pytest.fixture(params=VERSIONS)
 def wire(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[str, Wire]]:
-    """A new server in each version of the protocol, which nothing was asked yet."""
+    """Yield a new server without any calls, for each version of the protocol."""
     version = str(request.param)
     with frames(folder / "project", variables(folder), version=version) as found:
         yield version, found
@@ -77,7 +77,7 @@ def send(wire: Wire, version: str, identity: int, told: Call) -> None:
 
 
 def answers(wire: Wire, count: int) -> dict[int, dict[str, Any]]:
-    """So many answers by their ids, none of them twice."""
+    """Read `count` answers and return them by id; fails on a duplicate."""
     found: dict[int, dict[str, Any]] = {}
     for _ in range(count):
         frame = wire.read()
@@ -126,7 +126,7 @@ def test_calls_that_come_all_at_once_are_each_answered_once(
 
 
 def timeless(answer: dict[str, Any]) -> dict[str, Any]:
-    """An answer without the time that it took."""
+    """Return an answer without its duration."""
     for told in (answer, answer.get("error", {})):
         told.get("metadata", {}).pop("duration_ms", None)
     return answer

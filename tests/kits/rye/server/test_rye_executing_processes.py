@@ -17,7 +17,7 @@ FREE = 'policy = { tool = "off" }'
 
 SETTINGS = FREE
 HOLDS = 'exec 3>"$1"; echo held >&3; {more} sleep 600'
-NO_DRIVER: Any = None  # nothing is called through it
+NO_DRIVER: Any = None  # never used for a call
 GATE = 'read -r line < "$1"; echo "$line"'
 
 
@@ -33,7 +33,7 @@ def put_shell(rye: Rye, item_id: str, script: str, **config: Any) -> None:
 
 
 def call_of(rye: Rye, item_id: str, **parameters: Any) -> dict[str, Any]:
-    """The arguments that execute a tool."""
+    """Return the arguments that execute a tool."""
     given = {"item_type": "tool", "item_id": item_id, "project_path": str(rye.root)}
     return {**given, "parameters": parameters}
 
@@ -87,7 +87,7 @@ class TestCancelling:
     def test_a_client_of_the_sdk_that_gives_up_ends_the_tool(
         self, rye: Rye, tmp_path: Path, lifeline: Lifeline, era: Era
     ) -> None:
-        """The session that most tests share is one of them."""
+        """With the era "auto", the test uses the shared session."""
         with (
             nullcontext(rye) if era == "auto" else serving(tmp_path, settings=FREE, era=era)
         ) as served:
@@ -133,7 +133,7 @@ class TestCancelling:
 
 
 class TestAtOnce:
-    """Calls do not wait for each other."""
+    """Concurrent calls do not wait for each other."""
 
     def test_two_tools_answer_on_their_own_and_a_search_in_between(
         self, rye: Rye, tmp_path: Path
@@ -177,7 +177,7 @@ class TestAtOnce:
 
 
 class TestStandardInput:
-    """The client's words are never a tool's."""
+    """A tool cannot read the client's requests."""
 
     def test_a_tool_that_reads_gets_nothing_and_the_next_call_is_answered(
         self, tmp_path: Path
@@ -199,11 +199,11 @@ class TestStandardInput:
         lines = rye.run("tool", "demo/lists")["data"]["stdout"].splitlines()
         numbers = [line.split()[-3] for line in lines if "->" in line]
 
-        assert ["0", "1", "2", "3"] == numbers  # the last one is the list's own
+        assert ["0", "1", "2", "3"] == numbers  # the last descriptor belongs to the listing itself
 
 
 def told(wire: Wire, given: dict[str, Any]) -> dict[str, Any]:
-    """The answer to an execution, which must be the next frame."""
+    """Return the answer to an execution, which must be the next frame."""
     frame = wire.ask("tools/call", {"name": "execute", "arguments": given})
     found: dict[str, Any] = json.loads(frame["result"]["content"][0]["text"])
     return found

@@ -12,11 +12,11 @@ from rye_projects import HTTP_CLIENT, Rye, serving, yaml_tool
 
 SECRET = "hush-hush"  # noqa: S105
 GIVEN_UP = Event()
-"""Set once nobody waits for the slow answer any more."""
+"""Set when the client stops waiting for the slow answer."""
 
 
 def respond(asked: Asked, write: Write) -> None:
-    """Answers by the first part of the path."""
+    """Choose the answer by the first part of the path."""
     _, path, _ = asked.line.split(" ")
     kind = path.split("/")[1].partition("?")[0]
     if kind == "slow":
@@ -38,7 +38,7 @@ def asked() -> Iterator[Host]:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory, asked: Host) -> Iterator[Rye]:
-    """A session whose tools may ask that host, and get one variable."""
+    """Yield a session that allows that host and one variable."""
     settings = f'policy = "off"\nhosts = ["{asked.name}"]\nenv = ["API_TOKEN"]'
     folder = tmp_path_factory.mktemp("requests")
     with serving(folder, settings=settings, environment={"API_TOKEN": SECRET}) as rye:
@@ -47,7 +47,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, asked: Host) -> Iterator[Ry
 
 @pytest.fixture
 def rye(shared: Rye, asked: Host) -> Rye:
-    """The same, without any item, and nothing was asked yet."""
+    """Return the same session without items and without requests."""
     shared.clear()
     asked.asked.clear()
     return shared

@@ -41,7 +41,7 @@ def data(rye: Rye, **parameters: Any) -> Any:
 
 
 class TestPython:
-    """One function, which gets the parameters and the project, and returns a value."""
+    """Python tools: one function, called with the parameters and the project."""
 
     @pytest.mark.parametrize(
         "code",
@@ -72,7 +72,7 @@ class TestPython:
 
 
 class TestCommands:
-    """Their words are the author's, their output is the data."""
+    """Command tools: the author writes the arguments, the output is the data."""
 
     def test_parameters_stand_where_they_are_named(self, rye: Rye) -> None:
         rye.put("tool", "demo/t", yaml_tool("demo/t"), extension=".yaml")
@@ -106,7 +106,7 @@ class TestLongOutput:
 
 
 class TestParameters:
-    """They are checked against the tool's own schema before anything runs."""
+    """Parameters are checked against the tool's schema before anything runs."""
 
     @pytest.mark.thorough
     @pytest.mark.parametrize(

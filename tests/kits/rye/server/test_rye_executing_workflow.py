@@ -52,7 +52,7 @@ def rye(tmp_path: Path) -> Iterator[Rye]:
 
 
 def test_check_git_status(rye: Rye) -> None:
-    """The example of the seed: search, load, execute; with the signature that it left out."""
+    """The example of the original idea: search, load, execute; plus a signature."""
     rye.put("tool", "capabilities/git", python_tool("capabilities/git", GIT, schema=GIT_SCHEMA))
     (found,) = rye.says("search", item_type="tool", query="git")["results"]
     loaded = rye.load("tool", found["id"])
@@ -94,7 +94,7 @@ class Agent:
         self.answers: list[dict[str, Any]] = []
 
     def follow(self, name: str, **inputs: str) -> list[str]:
-        """Go through the steps in their order; their names."""
+        """Follow the steps in order and return their names."""
         answer = self.rye.run("directive", name, **inputs)
         assert "Follow this directive" in answer["instructions"]
         steps = answer["data"]["steps"]
@@ -207,7 +207,7 @@ def test_who_follows_it_again_is_told_that_there_is_one(rye: Rye) -> None:
 
 
 def test_the_texts_that_the_formats_show_are_what_an_agent_may_write(rye: Rye) -> None:
-    """Read the format, write its example, sign and execute it: all three kinds, nothing changed."""
+    """Read each format, then write, sign and execute its example unchanged."""
     shown = rye.load("knowledge", "rye/knowledge-format")["content"]
     (text,) = re.findall(r"^```markdown\n(.*?)^```$", shown, re.MULTILINE | re.DOTALL)
     item_id = "api/" + str(re.findall(r"^id: (\S+)$", text, re.MULTILINE)[0])

@@ -21,7 +21,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 
 @pytest.fixture
 def rye(server: Rye) -> Iterator[Rye]:
-    """A session on a project with items, and with one of the user."""
+    """Yield a session with items in the project and one in the user space."""
     for item_type in TYPES:
         server.put(item_type, "demo/sample")
     server.put("knowledge", "mine", space="user")
@@ -30,7 +30,7 @@ def rye(server: Rye) -> Iterator[Rye]:
 
 
 def moved(folder: Path) -> None:
-    """Put the folder elsewhere, and a link in its place."""
+    """Move the directory and leave a link in its place."""
     place = folder.with_name(f"{folder.name}-moved")
     folder.rename(place)
     folder.symlink_to(place)
@@ -38,7 +38,7 @@ def moved(folder: Path) -> None:
 
 @pytest.fixture
 def linked(rye: Rye) -> Iterator[Callable[[str], None]]:
-    """Makes a link of the project's folder of items, or of one in it."""
+    """Yield a function that moves the project's items, or those of a type, behind a link."""
     moves: list[Path] = []
 
     def link(name: str) -> None:

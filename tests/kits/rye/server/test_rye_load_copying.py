@@ -11,7 +11,7 @@ from rye_projects import HTTP_CLIENT, TYPES, Rye, serving
 WAYS = [("project", "user"), ("user", "project")]
 DEEP = "demo/very/deep/greet"
 OTHERS = {"directive": "rye/create_tool", "knowledge": "rye/tool-format"}
-"""Of the system's items, those that may be copied."""
+"""Items of the system that may be copied."""
 
 
 def copy(rye: Rye, item_type: str, item_id: str, **given: Any) -> dict[str, Any]:

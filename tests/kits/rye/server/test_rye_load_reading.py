@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 
 @pytest.fixture
 def rye(server: Rye) -> Rye:
-    """The same, with nothing in the project and with the user."""
+    """Return the session without items in the project and the user space."""
     server.clear()
     return server
 
@@ -51,7 +51,7 @@ def by_another_key(path: Path) -> object:
 
 
 def keyless(path: Path) -> object:
-    """Only the digest, which anybody can write."""
+    """Replace the signature with a digest, which needs no key."""
     text = path.read_text(encoding="utf-8")
     keyless = re.sub(r"rye:signed:(.*Z:[0-9a-f]{64}):\S+", r"rye:validated:\1", text, count=1)
     return put(path, keyless)
@@ -71,7 +71,7 @@ def keyless(path: Path) -> object:
 def test_an_item_is_shown_whatever_the_state_of_its_signature(
     rye: Rye, item_type: str, change: Change | None, state: str
 ) -> None:
-    """To look at it is how one fixes it; only execution is refused."""
+    """Reading is needed to fix an item; only execution is refused."""
     path = rye.signed(item_type, "demo/greet")
     if change:
         change(path)

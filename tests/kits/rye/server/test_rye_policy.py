@@ -36,7 +36,7 @@ allow = { rye = ["search", "execute", "help"] }
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a project with an item of every type; no test may change it."""
+    """Return a project with an item of every type; tests must not change it."""
     folder = tmp_path_factory.mktemp("policy")
     root = rye_project(folder / "project", 'policy = { tool = "off" }')
     with session(folder, root) as rye:
@@ -49,7 +49,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=PROFILES)
 def seen(request: pytest.FixtureRequest, project: Path) -> Iterator[tuple[str, Rye]]:
-    """A session of each kind on it."""
+    """Yield a session of each kind on that project."""
     profile = str(request.param)
     with session(project, project / "project", profile) as rye:
         yield profile, rye
@@ -57,7 +57,7 @@ def seen(request: pytest.FixtureRequest, project: Path) -> Iterator[tuple[str, R
 
 @pytest.fixture(scope="module")
 def looking(project: Path) -> Iterator[Rye]:
-    """A session that only looks."""
+    """Yield a read-only session."""
     with session(project, project / "project", "interactive") as rye:
         yield rye
 

@@ -34,7 +34,7 @@ CONTRACT = {
     "sign": (["item_type", "item_id", "project_path"], ["source", "parameters"]),
     "help": ([], ["topic"]),
 }
-"""Of each tool, the arguments that it must be given and those that it may be."""
+"""Required and optional arguments of each tool."""
 PRINTS = """
 import os
 import subprocess
@@ -68,7 +68,7 @@ def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 
 @pytest.fixture
 def wire(tmp_path: Path) -> Iterator[Wire]:
-    """A server without a client, whose every line is read as a frame; it runs any tool."""
+    """Yield a bare server that runs any tool; each of its lines must be a frame."""
     root = rye_project(tmp_path / "project", OFF)
     with frames(root, variables(tmp_path)) as found:
         yield found
@@ -84,7 +84,7 @@ def lay(folder: Path, name: str, text: str) -> None:
 
 
 def call(folder: Path, tool: str, **arguments: Any) -> dict[str, Any]:
-    """The parameters of the request that calls a tool."""
+    """Return the parameters of a request that calls a tool."""
     place = {"project_path": str((folder / "project").resolve())}
     return {"name": tool, "arguments": {**place, **arguments}}
 
@@ -255,7 +255,7 @@ def test_what_a_tool_prints_is_no_line_of_the_server(tmp_path: Path, wire: Wire)
 def test_a_tool_that_reads_its_input_takes_nothing_of_what_the_client_writes(
     tmp_path: Path, wire: Wire
 ) -> None:
-    """Upstream's runtime read the client's requests, and answered none of them ever again."""
+    """Upstream's tools read the client's requests, so the server never answered them."""
     lay(tmp_path, "python.py", python_tool("python", READS_INPUT))
     lay(tmp_path, "command.yaml", yaml_tool("command", config={"command": "cat"}))
     for number, params in enumerate(

@@ -1,4 +1,4 @@
-"""Finding, reading, signing, help and execution need no SDK."""
+"""Search, load, sign, help and execute do not import the SDK."""
 
 import json
 import os
@@ -18,11 +18,11 @@ HANDSHAKES = ("2025-06-18", "2025-11-25")
 VERSIONS = (*HANDSHAKES, "2026-07-28")
 SDK = {"mcp", "anyio", "pydantic"}
 COSTLY = {*SDK, "asyncio", "jsonschema"}
-"""Modules that no call needs which executes nothing."""
+"""Modules that only executing calls load."""
 KEYS = {"cryptography", "subprocess"}
-"""Modules that nothing needs but signing, items that are signed, and execution."""
+"""Modules that only signing, signed items and execution load."""
 YAML = {"yaml"}
-"""And this where an item is read that says of itself what it is in that language."""
+"""The module that only items with YAML metadata load."""
 Call = tuple[str, dict[str, Any]]
 SAMPLE = {"item_type": "tool", "item_id": "demo/sample"}
 REFUSED: tuple[Call, ...] = (
@@ -47,7 +47,7 @@ RUNS: Call = ("execute", {**SAMPLE, "parameters": {"who": "Bob"}})
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with an item of each type, none of them signed; each may be executed."""
+    """Return a project with an unsigned item of each type, which may be executed."""
     root = rye_project(tmp_path / "project", 'policy = "off"')
     with session(tmp_path, root) as rye:
         for item_type in TYPES:
@@ -56,7 +56,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def frames_of(root: Path, version: str, calls: Sequence[Call]) -> Iterator[dict[str, Any]]:
-    """A whole session: its opening and some calls, numbered from 1."""
+    """Return the frames of a session: the opening and some calls, numbered from 1."""
     envelope = {"_meta": MODERN} if version >= "2026" else {}
     if not envelope:
         about = {"name": "test", "version": "1"}
@@ -72,7 +72,7 @@ def frames_of(root: Path, version: str, calls: Sequence[Call]) -> Iterator[dict[
 def ran(
     root: Path, version: str, calls: Sequence[Call]
 ) -> tuple[Mapping[int, dict[str, Any]], set[str]]:
-    """The answers by their ids, and the modules that the server loads to give them."""
+    """Return the answers by id and the modules that the server loaded."""
     _, *command = server_command(root, "rye", *on_context(context_for(root, "manual")))
     frames = [*frames_of(root, version, calls)]
     with subprocess.Popen(

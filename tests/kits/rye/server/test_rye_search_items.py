@@ -20,7 +20,7 @@ LINE = "words of no interest here\n"
 
 
 def text_with(item_type: str, item_id: str, body: str) -> str:
-    """A well-formed item with these lines at its end."""
+    """Return the text of a well-formed item that ends with these lines."""
     if item_type == "directive":
         return directive(item_id, body=body)
     if item_type == "knowledge":
@@ -58,7 +58,7 @@ def test_the_whole_text_is_searched_signed_or_not(rye: Rye, item_type: str, sign
 
 
 def test_no_code_of_a_project_is_run_by_a_search(rye: Rye) -> None:
-    """Upstream imported a parser that the project brought."""
+    """Upstream imported parsers from the project."""
     marker = rye.folder / "was-run"
     code = f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n"
     for place in ("parsers/markdown.py", "processors/a.py", "tools/rye/core/extractors/tool.py"):

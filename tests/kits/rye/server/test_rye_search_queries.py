@@ -4,8 +4,6 @@ from pathlib import Path
 
 from rye_projects import directive, knowledge, python_tool, serving, yaml_tool
 
-"""Bodies by the ids of the entries that have them; they say nothing else that is looked for."""
-
 
 def test_words_are_found_however_they_are_written(tmp_path: Path) -> None:
     written = {

@@ -27,7 +27,7 @@ WORDS = " ".join(f"word{number}" for number in range(100))
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with items of all types in both its own space and the user's."""
+    """Return a project with items of all types in the project and the user space."""
     root = rye_project(tmp_path / "project", 'policy = "off"')
     for number in range(MANY):
         item_id = f"area{number % FOLDERS}/note-{number}"
@@ -47,7 +47,7 @@ def call(root: Path, tool: str, **given: Any) -> dict[str, Any]:
 
 
 def says(wire: Wire, root: Path, tool: str, **given: Any) -> dict[str, Any]:
-    """The answer to a call."""
+    """Return the answer to a call."""
     result = wire.ask("tools/call", call(root, tool, **given))["result"]
     assert not result.get("isError"), result
     told: dict[str, Any] = json.loads(result["content"][0]["text"])
@@ -72,7 +72,7 @@ class Access:
 
 @pytest.fixture
 def _sees_access(tmp_path: Path) -> None:
-    """The file system must note that a folder was listed."""
+    """Skip a test if the file system does not record access times."""
     probe = tmp_path / "probe"
     probe.mkdir()
     os.utime(probe, ns=(0, probe.stat().st_mtime_ns))
@@ -131,7 +131,7 @@ class Traced:
 
 @contextmanager
 def traced(root: Path) -> Iterator[Traced]:
-    """A server that runs under a tracer, after the handshake."""
+    """Yield a traced server after the handshake."""
     log = root.parent / "trace.txt"
     command = server_command(root, "rye", *on_context(context_for(root, "manual")))
     options: Sequence[str] = ("-f", "-qq", "-s", "1", "-e", "trace=openat,write", "-o", str(log))

@@ -12,7 +12,7 @@ DEFAULTS = {"directive": "off", "tool": "off", "knowledge": "off"}
 
 
 def settings_of(root: Path) -> dict[str, Any]:
-    """The settings that a server was written with."""
+    """Return the settings in an emitted server."""
     scope: dict[str, Any] = {}
     text = (root / ".ralph/mcp/rye/settings.py").read_text(encoding="utf-8")
     exec(compile(text, "settings.py", "exec"), scope)  # noqa: S102
@@ -21,7 +21,7 @@ def settings_of(root: Path) -> dict[str, Any]:
 
 
 def problem(folder: Path, settings: str) -> str:
-    """The one problem that a config with these settings has."""
+    """Return the only problem of a config with these settings."""
     with pytest.raises(ProjectError) as refused:
         rye_project(folder / "project", settings)
     (found,) = refused.value.problems

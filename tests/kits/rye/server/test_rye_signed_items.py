@@ -15,7 +15,7 @@ def rye(tmp_path: Path) -> Iterator[Rye]:
 
 
 def run(rye: Rye, item_id: str) -> str:
-    """The code of the refusal to run a tool, or "ran"."""
+    """Run a tool; return the code of the refusal, or "ran"."""
     failed, answer = rye.ask("execute", item_type="tool", item_id=item_id)
     return str(answer["error"]["code"]) if failed else "ran"
 

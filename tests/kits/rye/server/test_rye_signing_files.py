@@ -1,10 +1,10 @@
-"""What signing does to a file: one line more, at its place, and nothing else is changed."""
+"""Signing adds one line to a file and changes nothing else."""
 
 from rye_projects import Rye, knowledge, put, python_tool
 
 
 def test_knowledge_is_signed_again_with_all_that_it_says(rye: Rye) -> None:
-    """Upstream did not find its front matter below the signature any more."""
+    """Upstream did not find the front matter below the signature."""
     path = rye.signed("knowledge", "demo/a", knowledge("demo/a", "Once.\n"))
     put(path, path.read_text(encoding="utf-8").replace("Once.", "Twice."))
     answer = rye.sign("knowledge", "demo/a")

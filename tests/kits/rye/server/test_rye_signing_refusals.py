@@ -70,7 +70,7 @@ def refusal(rye: Rye, item_type: str, item_id: str = "demo/a", **given: Any) -> 
 
 @pytest.fixture(scope="module")
 def lax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session that executes items without a signature."""
+    """Yield a session that executes unsigned items."""
     with serving(tmp_path_factory.mktemp("lax"), settings='policy = "off"') as rye:
         yield rye
 
@@ -103,7 +103,7 @@ class TestExecution:
 
 
 class TestWhere:
-    """The project is meant unless the user is named, in either of two ways."""
+    """Signing applies to the project unless one of two arguments names the user space."""
 
     @pytest.mark.parametrize(
         ("given", "expected"),
@@ -132,7 +132,7 @@ class TestWhere:
 
 @contextmanager
 def on_full_disk(root: Path, environment: dict[str, str]) -> Iterator[Wire]:
-    """A server that cannot write a file of more than a KiB."""
+    """Yield a server that cannot write files above 1 KiB."""
     command = server_command(root, "rye", *on_context(context_for(root, "manual")))
     with subprocess.Popen(
         ["/bin/sh", "-c", FULL_DISK, "sh", *command],

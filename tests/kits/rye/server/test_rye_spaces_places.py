@@ -27,7 +27,7 @@ NOTE = "knowledge/mine/note.md"
 
 @pytest.fixture(scope="module")
 def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session on a project with items, and with folders that are projects themselves."""
+    """Yield a session on a project with items and with nested projects."""
     with serving(tmp_path_factory.mktemp("places"), settings='policy = "off"') as found:
         found.put("knowledge", "outer", "")
         put(found.root / "packages/app/.ai/knowledge/inner.md", knowledge("inner"))
@@ -68,7 +68,7 @@ def at(folder: Path, environment: Mapping[str, str]) -> Iterator[Rye]:
 def test_items_of_the_user_are_read_and_written_where_the_variable_says(
     tmp_path: Path, named: str, place: str
 ) -> None:
-    """It is the space itself, if it is called `.ai` or holds items, or else the folder around."""
+    """It is the space itself if it is called `.ai` or contains items, otherwise its parent."""
     folder = tmp_path.resolve()
     (folder / "home").mkdir()
     put(folder / place / NOTE, knowledge("mine/note"))
@@ -103,7 +103,7 @@ def test_without_the_variable_it_is_dot_ai_in_the_home(tmp_path: Path) -> None:
 
 
 def test_a_space_of_the_user_within_the_project_is_none(tmp_path: Path) -> None:
-    """A repository could bring one, with a key that it trusts."""
+    """A repository could contain one, with its own trusted key."""
     folder = tmp_path.resolve()
     root = rye_project(folder / "project")
     put(root / ".home/.ai" / NOTE, knowledge("mine/note"))

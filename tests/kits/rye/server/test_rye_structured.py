@@ -16,7 +16,7 @@ SAMPLE = {"item_type": "tool", "item_id": "demo/sample"}
 
 @pytest.fixture(scope="module")
 def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session with structured output on signed items."""
+    """Yield a session with structured output and signed items."""
     folder = tmp_path_factory.mktemp("structured")
     config = f"{KITS}structured_output = true\n"
     root = create_project(folder / "project", config=config).resolve()

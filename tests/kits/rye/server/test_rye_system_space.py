@@ -1,4 +1,4 @@
-"""The items that come with every server: well-formed, executed, not written to, in the wheel."""
+"""The items of every server: well-formed, executable, read-only and part of the wheel."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 
 @pytest.fixture
 def alone(rye: Rye) -> Rye:
-    """The same, with nothing in the project and with the user."""
+    """Return the session without items in the project and the user space."""
     rye.clear()
     return rye
 
@@ -153,7 +153,7 @@ def test_what_a_directive_names_is_there(alone: Rye, item_id: str) -> None:
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_the_examples_of_a_format_can_be_signed(alone: Rye, kind: str) -> None:
-    """They are what agents copy: an example that is refused teaches a mistake."""
+    """Agents copy the examples, so a refused example would teach a mistake."""
     for path, text in examples(kind):
         put(alone.project / path, text)
         item_id = path.partition("/")[2].rpartition(".")[0]
@@ -162,7 +162,7 @@ def test_the_examples_of_a_format_can_be_signed(alone: Rye, kind: str) -> None:
 
 
 def examples(kind: str) -> Iterator[tuple[str, str]]:
-    """The items that the entry on a format shows, by their paths below `.ai/`."""
+    """Return the example items in the entry on a format, by path below `.ai/`."""
     text = system_items()[f"knowledge/rye/{kind}-format.md"]
     if kind == "directive":
         (found,) = re.findall(r"^````markdown\n(.*?)^````$", text, re.MULTILINE | re.DOTALL)

@@ -32,7 +32,7 @@ STRANGE = ("untrusted", "untrusted", "success")  # this policy lets it pass
 
 
 def test_from_one_space_to_another_it_stays_valid(rye: Rye) -> None:
-    """The user's key stands for the same item there: this is how items are shared."""
+    """A signature also holds in another space, which allows sharing items."""
     path = rye.signed("tool", "demo/a", TEXTS["tool"])
     rye.put("tool", "demo/a", path.read_bytes(), space="user")
     path.unlink()

@@ -49,7 +49,7 @@ def state(world: World, item: Item, data: bytes) -> str:
 
 
 def plain(data: bytes) -> bytes:
-    """Bytes without what does not count: how the lines end."""
+    """Return the bytes with normalized line ends, which signatures ignore."""
     return data.replace(b"\r\n", b"\n")
 
 

@@ -195,7 +195,7 @@ class TestVersions:
 
 
 class TestTrust:
-    """Every element is let through by the policy, or none is."""
+    """The policy must accept every element of a chain."""
 
     def test_an_element_in_the_middle_is_refused(self, tmp_path: Path) -> None:
         with opened(tmp_path, policy={**POLICY, "tool": "integrity"}) as workspace:

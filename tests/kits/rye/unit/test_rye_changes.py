@@ -21,7 +21,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def settled(workspace: Workspace, item_type: str = "knowledge") -> Watch:
-    """What watches the project's items, once the clock has moved on from their last change."""
+    """Return the project's watcher, once the clock has advanced past the last change."""
     watch = Watch(item_type, Space("project", str(workspace.root / ".ai")))
     assert until(lambda: not [*watch.changes()])
     return watch
@@ -33,7 +33,7 @@ def like(status: os.stat_result) -> tuple[int, int, int]:
 
 
 class TestChanges:
-    """Each is seen by the next search."""
+    """The next search reflects each change."""
 
     def test_a_change_in_place_that_leaves_size_and_times_as_they_were(
         self, workspace: Workspace
@@ -64,7 +64,7 @@ class TestChanges:
     def test_what_was_changed_a_moment_ago_or_later_than_now_is_read_once_more(
         self, workspace: Workspace
     ) -> None:
-        """On most systems two changes within a step of that clock leave the same times."""
+        """On most systems, two changes within one clock step have the same times."""
         file = put(workspace, "one", "words")
         watch = settled(workspace)
         later = time.time() + 3600

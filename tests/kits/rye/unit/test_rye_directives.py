@@ -35,7 +35,7 @@ Greet {who}.
 
 
 def block(inner: str) -> str:
-    """A directive that holds some XML."""
+    """Return a directive with an XML block."""
     return f"```xml\n<directive>{inner}</directive>\n```\n"
 
 

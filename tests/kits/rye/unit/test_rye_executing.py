@@ -197,7 +197,7 @@ class TestOrder:
 
 
 class TestDirective:
-    """A directive is handed to the agent, with its inputs put in."""
+    """Executing a directive returns its text with the inputs filled in."""
 
     def test_its_texts_have_the_inputs_and_its_templates_do_not(self, workspace: Workspace) -> None:
         text = directive(

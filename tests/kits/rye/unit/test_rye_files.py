@@ -55,7 +55,7 @@ def item(root: Path) -> Item:
 
 @pytest.fixture
 def file(item: Item) -> Path:
-    """The file of the tool, in a folder that is there."""
+    """Return the file of the tool, in an existing directory."""
     path = Path(item.path)
     path.parent.mkdir(parents=True)
     return path
@@ -63,7 +63,7 @@ def file(item: Item) -> Path:
 
 @contextmanager
 def small_files() -> Iterator[None]:
-    """No file can grow beyond 1,000 bytes, as on a disk that is full; not even pytest's output."""
+    """Limit all files to 1,000 bytes, as on a full disk; this includes pytest's output."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))

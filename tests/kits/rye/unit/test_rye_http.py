@@ -198,7 +198,7 @@ class TestRequests:
 
 
 class TestLimits:
-    """How long it takes, and who may end it."""
+    """Time limits and cancellation."""
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])

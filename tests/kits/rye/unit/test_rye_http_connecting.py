@@ -72,7 +72,7 @@ class TestConnecting:
             assert 1 == len(found.asked)
 
     def test_a_line_that_was_cut_takes_no_connection_any_more(self) -> None:
-        """Who leaves while a name is looked up must not be connected afterwards."""
+        """A request cancelled during name resolution must not connect afterwards."""
         line = TimedConnection(PATIENCE)
         line.cut()
         with socket.socket() as connection, pytest.raises(TimeoutError):
@@ -83,11 +83,11 @@ class TestConnecting:
 
 
 class TestCertificates:
-    """Over TLS a host must prove its name."""
+    """With TLS, a host needs a valid certificate for its name."""
 
     @pytest.fixture
     def secure(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Host]:
-        """A host with the certificate of `secure.test`, which this process trusts."""
+        """Yield a host with a certificate for `secure.test` that this process trusts."""
         context = _context(tmp_path, "secure.test")
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate.pem"))
         with host(answering(b"here"), context) as found:
@@ -107,7 +107,7 @@ class TestCertificates:
 
         assert 'the certificate of "other.test" is not trusted: ' in str(error)
         assert [] == secure.asked
-        assert 2 == len(names.known["other.test"])  # another attempt would prove nothing
+        assert 2 == len(names.known["other.test"])  # no retry, which would not help
 
     def test_a_certificate_that_nobody_trusts_is_refused(
         self, secure: Host, names: Names, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""Where requests of tools may go: allowed hosts and public addresses."""
+"""Hosts that requests of tools may reach: allowed hosts and public addresses."""
 
 import pytest
 from http_hosts import Names, answering, ask, host, refusal_of
@@ -49,7 +49,7 @@ class TestUrls:
 
 
 class TestHosts:
-    """The hosts that people have named."""
+    """Allowed hosts."""
 
     @pytest.mark.parametrize(
         ("allowed", "asked"),
@@ -85,7 +85,7 @@ class TestHosts:
     def test_no_port_stands_for_the_ports_of_the_schemes(
         self, names: Names, allowed: str, asked: str
     ) -> None:
-        names.known = {"example.test": [[]], "::1": [[]]}  # without an address to connect to
+        names.known = {"example.test": [[]], "::1": [[]]}  # has no address to connect to
 
         assert "cannot connect to" in str(refusal_of(asked, allowed))
 
@@ -157,7 +157,7 @@ class TestAddresses:
     def test_a_name_is_resolved_once_and_what_was_checked_is_connected_to(
         self, names: Names
     ) -> None:
-        """The second answer of a rebinding name would be another machine."""
+        """With DNS rebinding, a second lookup would return another machine."""
         names.known = {"rebinding.test": [["127.0.0.1"], ["192.0.2.1"]]}
         with host(answering(b"here")) as found:
             name = f"rebinding.test:{found.port}"

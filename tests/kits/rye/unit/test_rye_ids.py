@@ -1,4 +1,4 @@
-"""Ids and patterns mean items of a space, and nothing else on the disk."""
+"""Ids and patterns refer only to items of a space, never to other files."""
 
 import os
 import time
@@ -70,7 +70,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def lay(path: Path, text: str) -> None:
-    """Write a file, and make its folders."""
+    """Write a file and create its directories."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
@@ -84,7 +84,7 @@ def spaces_of(root: Path) -> Spaces:
 
 
 class TestIds:
-    """An id is of small letters, digits, underscores and hyphens, in parts."""
+    """An id consists of parts with lower-case letters, digits, underscores and hyphens."""
 
     @pytest.mark.parametrize("text", IDS)
     def test_an_id_is_taken_as_it_is(self, text: str) -> None:
@@ -190,7 +190,7 @@ class TestPatterns:
 
 
 def besides_items(world: Path) -> dict[str, tuple[bytes, int]]:
-    """Everything that is there but the items of the project."""
+    """Return all files except for the items of the project."""
     return {
         name: state
         for name, state in snapshot(world).items()
@@ -199,7 +199,7 @@ def besides_items(world: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def within(path: str, folder: Path) -> bool:
-    """Whether a path leads to something in a folder, all links followed."""
+    """Return whether a path resolves to a file within a directory."""
     return os.path.realpath(path).startswith(f"{folder}/")
 
 

@@ -31,7 +31,7 @@ def open_files() -> list[str]:
     """Return the targets of this process's open file descriptors (Linux only)."""
     names = []
     for descriptor in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):  # the one of this very listing
+        with suppress(OSError):  # the descriptor of this listing
             names.append(str(descriptor.readlink()))
     return names
 
@@ -140,7 +140,7 @@ class TestSpaces:
     def test_a_user_space_within_the_project_has_no_items(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A repository could bring it."""
+        """A repository could contain such a space."""
         with opened(tmp_path):
             monkeypatch.setenv("USER_SPACE", str(tmp_path / "project/.ai"))
             workspace = Workspace(tmp_path)
@@ -200,7 +200,7 @@ class TestTheDatabase:
 
     @pytest.mark.slow
     def test_an_sqlite_without_full_text_search_is_named(self) -> None:
-        """Such a Python is rare, so its SQLite is made to refuse as that one does."""
+        """Such builds are rare, so the test makes SQLite raise the same error."""
         script = """
 import _sqlite3
 

@@ -1,4 +1,4 @@
-"""A directive whose inputs could never be given, or are never there, is not signed."""
+"""Directives with impossible or undeclared inputs are not signed."""
 
 from typing import Any
 

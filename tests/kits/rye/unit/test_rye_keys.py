@@ -46,7 +46,7 @@ Break = Callable[[Path], object]
 
 @pytest.fixture
 def user(tmp_path: Path) -> Path:
-    """The place of a user space that is not there yet."""
+    """Return the path of a user space that does not exist."""
     return tmp_path / "home" / ".ai"
 
 
@@ -55,7 +55,7 @@ def private(user: Path) -> Path:
 
 
 def pem_of(key: Ed25519PublicKey) -> bytes:
-    """The file of a public key."""
+    """Return the PEM bytes of a public key."""
     return key.public_bytes(pem.Encoding.PEM, pem.PublicFormat.SubjectPublicKeyInfo)
 
 
@@ -64,7 +64,7 @@ def mode_of(path: Path) -> int:
 
 
 class TestOwnKey:
-    """It is made by the first who asks, and stays."""
+    """The first use creates the key; later uses read it."""
 
     def test_it_is_ed25519_without_a_password(self, user: Path) -> None:
         key = own_key(str(user))
@@ -101,7 +101,7 @@ class TestOwnKey:
         ]
         for signer in signers:
             assert signer.stdout is not None
-            signer.stdout.readline()  # it is ready
+            signer.stdout.readline()  # the child is ready
         for signer in signers:
             assert signer.stdin is not None
             signer.stdin.write("\n")

@@ -23,7 +23,7 @@ Load = Callable[..., dict[str, Any]]
 
 
 class Everything(Session):
-    """A session that has these tools, with all their arguments but some."""
+    """A session with these tools and without some of their arguments."""
 
     def __init__(self, tools: Sequence[str], without: Sequence[str] = ()) -> None:
         self.grants = Grants("", dict.fromkeys(tools, WHOLE))
@@ -65,7 +65,7 @@ def lay(root: Path, space: str, item_type: str, item_id: str, text: str | bytes 
 
 @pytest.fixture
 def loaded(root: Path) -> Load:
-    """Loads an item of the project, a tool unless another type is named."""
+    """Return a function that loads an item of the project, by default a tool."""
     rye = workspace(root)
 
     def load_it(item_id: str, item_type: str = "tool", **arguments: Any) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def loaded(root: Path) -> Load:
 
 
 def refusal(loaded: Load, *names: str, **arguments: Any) -> CodedError:
-    """The error of a load that must fail."""
+    """Return the error of a load that must fail, without internals in its text."""
     with pytest.raises(CodedError) as refused:
         loaded(*names, **arguments)
 
@@ -182,7 +182,7 @@ class TestReading:
 
 
 class TestCopying:
-    """A copy is the bytes that were read, under the same id, over nothing that was there."""
+    """A copy has the same bytes and id as the item, and overwrites nothing."""
 
     @pytest.mark.parametrize("text", ["\ufeffx\r\ny", "", "a\0\r", "é" * 100_000])
     def test_odd_and_long_texts_are_copied_whole(self, root: Path, loaded: Load, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Which items match a query, held against a plain evaluation of the query over the texts."""
+"""Matching of queries, compared with a plain evaluation over the texts."""
 
 import re
 import tempfile
@@ -90,7 +90,7 @@ def matches(query: Query, entry: Entry, field: str = "", *, mistakes: int = 0) -
 
 
 def spelled(query: Query) -> str:
-    """A query as an agent writes it."""
+    """Return the text of a query."""
     kind, *parts = query
     if kind in ("AND", "OR"):
         sign = " OR " if kind == "OR" else " "
@@ -153,5 +153,5 @@ def test_a_search_finds_what_a_plain_evaluation_finds(
 def test_no_query_and_no_text_breaks_a_search(workspace: Workspace, query: str, text: str) -> None:
     lay(workspace, {"ab": {"title": text, "description": "", "tags": "", "body": text}})
     for fuzzy in (False, True):
-        with suppress(CodedError):  # which is an answer, and nothing that breaks
+        with suppress(CodedError):  # a valid answer, not a failure
             scored(workspace, query, fuzzy={"enabled": fuzzy})

@@ -1,4 +1,4 @@
-"""The kit is imported on systems that lack what POSIX has."""
+"""The kit can be imported on systems without POSIX functions."""
 
 import os
 import subprocess
@@ -49,7 +49,7 @@ for name in sys.argv[1:]:
     "way", [TOGETHER, pytest.param(ALONE, marks=pytest.mark.thorough)], ids=["together", "alone"]
 )
 def test_modules_are_imported_where_the_system_is_no_posix(way: str) -> None:
-    """All in one process; in the thorough lane each in its own too."""
+    """Imports all in one process; thorough tests also import each in a separate process."""
     command = [sys.executable, "-c", LACKING + way, *MODULES]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ})
 

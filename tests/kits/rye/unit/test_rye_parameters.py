@@ -38,7 +38,7 @@ def input_error(entries: list[dict[str, Any]], given: dict[str, Any]) -> CodedEr
 
 
 class TestToolParameters:
-    """JSON Schema, draft 2020-12, that never looks anywhere else."""
+    """JSON Schema, draft 2020-12, without remote references."""
 
     def test_without_a_schema_all_are_taken(self) -> None:
         given = {"a": [1, {"b": None}]}
@@ -237,7 +237,7 @@ class TestDirectiveInputs:
 
 
 class TestReferences:
-    """A text of a directive names its inputs."""
+    """References to inputs in the text of a directive."""
 
     @pytest.mark.parametrize(
         ("text", "expected"),

@@ -144,7 +144,7 @@ class TestAnyText:
 
 @pytest.mark.parametrize("kind", list(ITEMS))
 class TestLongText:
-    """A text of the longest file is parsed in seconds: what grows with the square takes minutes."""
+    """Texts of maximal size are parsed in seconds; quadratic algorithms would take minutes."""
 
     SECONDS = 5
 

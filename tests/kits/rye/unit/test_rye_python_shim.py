@@ -1,4 +1,4 @@
-"""Tools in Python run by the program that an interpreter is given: one document, nothing else."""
+"""The shim that runs Python tools and prints one document."""
 
 import ast
 import json
@@ -72,7 +72,7 @@ def returning(expression: str) -> str:
 
 
 class TestEntry:
-    """What of a tool is called, and how."""
+    """The called function of a tool and its arguments."""
 
     def test_execute_gets_the_parameters_and_the_project(self, tmp_path: Path) -> None:
         given = {"a": [1, "ä\u2028", None], "b": {"c": 2.5}}

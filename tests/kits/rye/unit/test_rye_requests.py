@@ -29,7 +29,7 @@ class Echo(BaseHTTPRequestHandler):
     do_GET = do_POST  # noqa: N815 - the name that the server looks for
 
     def log_message(self, *_: Any) -> None:
-        """Nothing is logged."""
+        """Log nothing."""
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from ralphgen.runtime.failures import CodedError
 
 
 def mistyped(word: str, mistakes: int) -> set[str]:
-    """Words that come of one by so many mistakes: swapped, replaced, missing and added letters."""
+    """Return a word's variants with up to `mistakes` swapped, replaced, missing or added letters."""
     found = {word}
     for _ in range(mistakes):
         for one in sorted(found):
@@ -206,7 +206,7 @@ class TestScores:
             assert expected == scored(workspace, typed, fuzzy=fuzzy).keys()
 
     def test_every_word_within_a_distance_is_looked_up(self) -> None:
-        """No letter is wrong in a piece, or two are swapped where two pieces meet."""
+        """One piece has no wrong letter, or two letters are swapped between two pieces."""
         for length in (3, 4, 5, 6, 7):
             word = "abcdefg"[:length]
             most = allowed_distance(word, 3)

@@ -25,7 +25,7 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 
 
 def only(workspace: Workspace, query: str, **given: Any) -> dict[str, Any]:
-    """The one result of a search."""
+    """Return the only result of a search."""
     (result,) = answer(workspace, query, **given)["results"]
     told: dict[str, Any] = result
     return told

@@ -1,4 +1,4 @@
-"""To sign checks an item, puts one line into its file and changes nothing else."""
+"""Signing checks an item, adds one line to its file and changes nothing else."""
 
 import re
 from pathlib import Path
@@ -94,7 +94,7 @@ class TestOneItem:
 
 
 class TestAgain:
-    """There is one line, however often an item is signed."""
+    """Signing an item repeatedly leaves one signature line."""
 
     @pytest.mark.parametrize("item_type", TYPES)
     def test_what_is_signed_already_is_left_as_it_is(

@@ -1,4 +1,4 @@
-"""Items are found by their ids, the project's before the user's before the system's."""
+"""Items are found by id, first in the project, then the user space, then the system."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ Lay = Callable[..., Path]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """The folder that holds a folder for each space."""
+    """Return the parent directory of the spaces."""
     return tmp_path.resolve()
 
 
@@ -36,7 +36,7 @@ def spaces(root: Path) -> Spaces:
 
 @pytest.fixture
 def lay(root: Path) -> Lay:
-    """Lays a file of a type into a space."""
+    """Return a function that writes a file of a type to a space."""
 
     def laid(space: str, name: str, item_type: str = "tool", text: str = "x") -> Path:
         path = root / space / FOLDERS[item_type] / name
@@ -48,7 +48,7 @@ def lay(root: Path) -> Lay:
 
 
 def refusal(spaces: Spaces, item_id: str, source: str | None = None) -> CodedError:
-    """The error of looking for a tool that cannot be found."""
+    """Return the error for a tool that cannot be found."""
     with pytest.raises(CodedError) as refused:
         spaces.find("tool", item_id, source)
     return refused.value
@@ -108,7 +108,7 @@ class TestIgnoredFiles:
 
 
 class TestPrecedence:
-    """The first space that has an id goes before the others, and they are told of."""
+    """The first space with an id takes precedence, and the others are reported."""
 
     @pytest.mark.parametrize("item_type", TYPES)
     def test_the_project_goes_before_the_user_and_the_user_before_the_system(

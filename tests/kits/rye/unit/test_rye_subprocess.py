@@ -47,7 +47,7 @@ begin(Jobs(most=16), command).outcome()
 
 @pytest.fixture
 def jobs() -> Iterator[Jobs]:
-    """Afterwards no process, no thread and no file of it is left."""
+    """Yield jobs; fails if processes, threads or open files remain afterwards."""
     threads, files, others = threading.active_count(), open_files(), children()
     jobs = Jobs(most=16)
     yield jobs
@@ -181,7 +181,7 @@ class TestInput:
 
 
 class TestLimit:
-    """After its time nothing of a command lives."""
+    """No process of a command outlives its time limit."""
 
     @pytest.mark.parametrize("trap", ["", "trap '' TERM;"], ids=["polite", "deaf"])
     def test_the_time_limit_ends_it_and_its_children_and_keeps_what_it_wrote(
@@ -290,7 +290,7 @@ class TestOffspring:
         assert took < PATIENCE / 4
 
     def test_nothing_is_kept_of_one_whose_outcome_was_taken(self, jobs: Jobs) -> None:
-        for _ in range(40):  # more than may run at once
+        for _ in range(40):  # more than can run concurrently
             assert 0 == run(jobs, "true").return_code
 
         assert [] == jobs.all()

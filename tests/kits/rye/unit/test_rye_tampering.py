@@ -30,7 +30,7 @@ def state_of_bytes(world: World, item: Item, data: bytes) -> str:
 
 
 class TestTampering:
-    """Every byte counts, but how lines end."""
+    """Every byte is signed except for line ends."""
 
     @pytest.mark.parametrize(
         ("item_type", "extension", "first", "end"),

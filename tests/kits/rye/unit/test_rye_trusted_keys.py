@@ -17,17 +17,17 @@ Spoil = Callable[[Path], object]
 
 @pytest.fixture
 def user(tmp_path: Path) -> Path:
-    """The place of a user space that is not there yet."""
+    """Return the path of a user space that does not exist."""
     return tmp_path / "home" / ".ai"
 
 
 def pem_of(key: Ed25519PublicKey) -> bytes:
-    """The file of a public key."""
+    """Return the PEM bytes of a public key."""
     return key.public_bytes(pem.Encoding.PEM, pem.PublicFormat.SubjectPublicKeyInfo)
 
 
 def trusting(user: Path, key: Ed25519PrivateKey) -> Path:
-    """Trust a key; its file."""
+    """Trust a key and return its file."""
     public = key.public_key()
     path = user / "trusted_keys" / f"{sha256(public.public_bytes_raw()).hexdigest()[:16]}.pem"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -44,7 +44,7 @@ def says(path: Path, key: Ed25519PrivateKey) -> bool:
 
 
 def facts_below(folder: Path) -> dict[Path, tuple[int, int, int, int]]:
-    """Inode, mode, size and time of the last change of all in a folder."""
+    """Return inode, mode, size and modification time of all files in a directory."""
     found = {path: path.stat() for path in folder.rglob("*")}
     return {
         path: (facts.st_ino, facts.st_mode, facts.st_size, facts.st_mtime_ns)

@@ -1,4 +1,4 @@
-"""USER_SPACE is the space itself, or the folder around it, and its real path counts."""
+"""USER_SPACE is the space itself or its parent directory; links are resolved."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from ralphgen.kits.rye.server.workspace import user_space
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A folder that holds a home, and more."""
+    """Return a directory for a home directory and other files."""
     return tmp_path.resolve()
 
 

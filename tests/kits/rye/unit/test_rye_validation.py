@@ -55,7 +55,7 @@ def item(kind: str, item_id: str = "demo/greet", space: str = PROJECT) -> Item:
 
 
 def checked(kind: str, **changes: Any) -> tuple[list[str], list[str]]:
-    """The issues and warnings of a valid item with changes; `...` takes a field away."""
+    """Return the issues and warnings of a changed valid item; `...` removes a field."""
     found = {key: value for key, value in (VALID[kind] | changes).items() if value is not ...}
     return issues_of(item(kind), Parsed(found, ""))
 
@@ -90,7 +90,7 @@ class TestEveryType:
 
 
 class TestFields:
-    """The fields that must be there."""
+    """Required fields."""
 
     @pytest.mark.parametrize(
         ("kind", "key"), [each for each in REQUIRED if each[1] not in OPTIONAL]
