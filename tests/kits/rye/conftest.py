@@ -19,7 +19,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    """Return a fake resolver, to which a test adds host names."""
+    """Return a fake resolver; a test adds the host names."""
     return Names(monkeypatch)
 
 

@@ -52,9 +52,7 @@ class TestTheWay:
         lay(rye, "demo/shows", "demo/runner", config={**SHOW, "env": {"B": "tool"}})
 
         assert "runner|tool|\n" == rye.run("tool", "demo/shows")["data"]["stdout"]
-        assert (
-            "EXECUTION_FAILED" == refusal(rye, "demo/t")["code"]
-        )  # "tool" is not the name of a script
+        assert "EXECUTION_FAILED" == refusal(rye, "demo/t")["code"]  # "tool" is not a script
 
 
 class TestNothingIsRemembered:

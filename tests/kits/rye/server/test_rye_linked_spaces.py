@@ -38,7 +38,7 @@ def moved(folder: Path) -> None:
 
 @pytest.fixture
 def linked(rye: Rye) -> Iterator[Callable[[str], None]]:
-    """Yield a function that moves the project's items, or those of a type, behind a link."""
+    """Yield a function that moves the project's items, or one type, behind a link."""
     moves: list[Path] = []
 
     def link(name: str) -> None:

@@ -18,7 +18,7 @@ from ralphgen.runtime.failures import CodedError
 
 
 def mistyped(word: str, mistakes: int) -> set[str]:
-    """Return a word's variants with up to `mistakes` swapped, replaced, missing or added letters."""
+    """Return variants of a word: up to `mistakes` letters swapped, replaced, missing or added."""
     found = {word}
     for _ in range(mistakes):
         for one in sorted(found):
