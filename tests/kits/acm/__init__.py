@@ -1,1 +1,1 @@
-"""Tests of the kit acm."""
+"""Tests of the acm kit."""

@@ -8,13 +8,13 @@ from acm_projects import Library, reading
 
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
-    """A user's session of the kit, for all tests that only read."""
+    """Yield a user's session of the kit for read-only tests."""
     with reading(tmp_path_factory.mktemp("acm")) as library:
         yield library
 
 
 @pytest.fixture
 def library(session: Library) -> Library:
-    """The session, on the initial documents and capabilities."""
+    """Return the session with the initial documents and capabilities."""
     session.clear()
     return session

@@ -1,1 +1,1 @@
-"""Tests of the kit specum."""
+"""Tests of the specum kit."""

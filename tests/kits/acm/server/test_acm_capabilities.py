@@ -24,7 +24,7 @@ NOTHING = "No capabilities match this search: use fewer words, or remove a filte
 
 
 def rewrite(library: Library, value: object) -> None:
-    """Give the registry another inventory."""
+    """Replace the inventory of the registry."""
     text = value if isinstance(value, str | bytes) else json.dumps(value)
     put(library.registry / "inventory.json", text)
 
@@ -140,7 +140,7 @@ class TestSearch:
 
 
 class TestDetail:
-    """One capability, wherever the registry has it."""
+    """One capability, at any place in the registry."""
 
     def test_it_is_the_file_below_the_folder_of_its_type_as_it_is(self, library: Library) -> None:
         expected = YAML.format(name="pdf-maker", kind="tool")

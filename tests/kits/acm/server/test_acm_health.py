@@ -45,7 +45,7 @@ Overall: healthy (22/22 checks passed)"""
 
 
 def health(library: Library, project: Path) -> str:
-    """The text of a check, behind the title."""
+    """Return the text of a check without the title."""
     text = library.says("check_project_health", project_path=str(project))
     title, _, rest = text.partition("\n\n")
     assert f"Project Health Check: {project.resolve()}" == title

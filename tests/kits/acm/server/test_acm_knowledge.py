@@ -10,14 +10,14 @@ NOTHING = 'No KB entries match "xyzzy".'
 
 
 def only(library: Library, **entries: str) -> None:
-    """Make these the entries of the knowledge base."""
+    """Replace the entries of the knowledge base."""
     shutil.rmtree(library.documents / "kb")
     for name, text in entries.items():
         put(library.documents / "kb" / f"{name}.md", text)
 
 
 def paths(text: str) -> list[str]:
-    """The places of the entries in an answer."""
+    """Return the paths of the entries in an answer."""
     prefix = "Path: "
     return [line.removeprefix(prefix) for line in text.split("\n") if line.startswith(prefix)]
 

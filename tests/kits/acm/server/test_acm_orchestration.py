@@ -26,7 +26,7 @@ IN_DESIGN = "---\nstage: design\n---\n"
 
 
 def validated(library: Library, project: Path, transition: str = "discover_to_design") -> str:
-    """The answer with a validation of a project."""
+    """Return the answer to a validation of a project."""
     return library.says(
         "get_transition_prompt", transition=transition, validate=True, project_path=str(project)
     )
@@ -170,7 +170,7 @@ class TestTrouble:
 
 
 class TestValidation:
-    """Whether a project may enter its next stage."""
+    """Validation of a project for its next stage."""
 
     def test_a_project_that_may_go_on(self, library: Library) -> None:
         prompt = (library.documents / TRANSITIONS["discover_to_design"]).read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ def starter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 
 
 def sweep(project: str) -> list[tuple[str, dict[str, Any]]]:
-    """Every call that the enums allow, and some of the others."""
+    """Yield every call that the enums allow, and some others."""
     return [
         *(("get_stage", {"stage": stage}) for stage in STAGES),
         *(("get_review_prompt", {"stage": stage, "phase": phase}) for stage, phase in REVIEWS),
@@ -77,7 +77,7 @@ def sweep(project: str) -> list[tuple[str, dict[str, Any]]]:
 
 
 def state(folder: Path) -> dict[str, tuple[bytes, int, int]]:
-    """Bytes, mode and time of change of everything below a folder, but what Python caches."""
+    """Return content, mode and modification time of all files in a directory except caches."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if "__pycache__" not in path.parts and not path.name.startswith("context-"):
@@ -96,7 +96,7 @@ def test_a_sweep_of_all_tools_changes_nothing(library: Library) -> None:
 
     assert before == [state(folder) for folder in watched]
     assert own == {path: (data, mode) for path, (data, mode, _) in state(library.root).items()}
-    assert 4 == len(failures)  # this project has no status; nothing of that name; a blank term
+    assert 4 == len(failures)  # no status, unknown names, a blank term
 
 
 class TestStarter:

@@ -1,4 +1,4 @@
-"""Where documents and capabilities are looked for, and that no way leads out of there."""
+"""The roots of documents and capabilities, and refusals to read files outside of them."""
 
 import shutil
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ STAGE = STAGES["design"]
 def asked(
     root: Path, environment: Mapping[str, str], tool: str = "get_stage", **given: str
 ) -> tuple[bool, str]:
-    """Whether a call failed and its text, on a server with this environment."""
+    """Call a tool on a server with this environment; return whether it failed, and its text."""
     arguments = given or {"stage": "design"}
     with on_server(root, environment) as driver:
         failed, text = driver.ask(tool, arguments)
@@ -43,7 +43,7 @@ def marked(folder: Path, mark: str) -> Path:
 
 
 def registered(folder: Path, mark: str) -> Path:
-    """A registry with one capability, whose file is only this mark."""
+    """Write a registry with one capability; its file contains only this mark."""
     put(folder / "capabilities/tools/one/capability.yaml", mark)
     return folder
 
@@ -85,7 +85,7 @@ class TestOrder:
             asking = (("get_stage", {"stage": "design"}), ("get_capability_detail", detail))
 
             assert [(False, "c")] * 2 == [driver.ask(*call) for call in asking]
-            shutil.rmtree(shared)  # it is looked for at every call
+            shutil.rmtree(shared)  # checked at every call
             assert [(False, "d")] * 2 == [driver.ask(*call) for call in asking]
             shutil.rmtree(root / ".ralph/acm")
             texts = [driver.ask(*call) for call in asking]

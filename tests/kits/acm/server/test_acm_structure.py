@@ -12,7 +12,7 @@ ITEMS = (
 
 
 def structure(library: Library, project: Path) -> list[str]:
-    """The lines of a check, behind the title."""
+    """Return the lines of a check without the title."""
     lines = library.says("check_project_structure", project_path=str(project)).split("\n")
     assert f"Project Structure Check: {project.resolve()}" == lines[0]
     return lines[1:]
@@ -91,7 +91,7 @@ class TestStructure:
     def test_of_what_is_outside_nothing_is_told(
         self, library: Library, tool: str, path: str
     ) -> None:
-        """Neither which files are there, nor whether there is a folder at all."""
+        """Neither the files nor the existence of a directory."""
         (library.folder / "home/mine").mkdir(parents=True, exist_ok=True)
         beside = library.folder / "beside"
         beside.mkdir(exist_ok=True)

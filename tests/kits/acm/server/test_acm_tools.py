@@ -1,4 +1,4 @@
-"""The tools of the kit: which there are, that all only read, and who has them."""
+"""The tools of the kit: names, read-only annotations and sessions."""
 
 from pathlib import Path
 

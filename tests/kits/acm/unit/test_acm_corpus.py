@@ -26,7 +26,7 @@ REVIEWS = [
     for kind in ("ralph", "external")
 ]
 PROMPTS = [*REVIEWS, "prompts/start-design-prompt.md", "prompts/start-develop-prompt.md"]
-STUBS = {  # each with its place in a project
+STUBS = {  # by path of the copy in a project
     "stubs/brief.md": "docs/brief.md",
     "stubs/intent.md": "docs/intent.md",
     "stubs/status.md": "status.md",
@@ -85,7 +85,7 @@ def test_a_file_is_clean(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*SPECS, *PROMPTS])
 def test_values_are_the_same_text_to_every_reader_of_yaml(name: str) -> None:
-    """A date or a version without quotes would be something else to a reader with types."""
+    """Typed YAML readers would convert an unquoted date or version."""
     typed = yaml.safe_load(text(name).split("---\n", 2)[1])
 
     assert front_matter(name) == typed
@@ -94,7 +94,7 @@ def test_values_are_the_same_text_to_every_reader_of_yaml(name: str) -> None:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_links_lead_somewhere(name: str) -> None:
-    """A stub has none: it is copied to a place with other files around it."""
+    """A stub has no links, because its copy has other neighbouring files."""
     links = re.findall(r"\]\(([^)]*)\)", text(name))
 
     assert [] == [link for link in links if not ((CORPUS / name).parent / link).is_file()]

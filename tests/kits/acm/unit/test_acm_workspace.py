@@ -1,4 +1,4 @@
-"""Documents are read from inside of their folder, and only as far as a document may be long."""
+"""Documents are read only within their directory and up to a maximal length."""
 
 from pathlib import Path
 

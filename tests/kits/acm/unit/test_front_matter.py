@@ -1,4 +1,4 @@
-"""The front matter of documents, held against a whole YAML parser."""
+"""The front matter of documents, compared with a full YAML parser."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ KEYS = st.sampled_from(("stage", "a b", "a:b", "'it''s'", '"\\u0041"', "- a", ""
 
 
 def by_parser(block: str) -> object:
-    """The block with every scalar as text; None if it is not YAML."""
+    """Return the block with every scalar as text, None if it is not YAML."""
     try:
         return yaml.load(block, yaml.BaseLoader)  # noqa: S506 - makes only texts
     except yaml.YAMLError:

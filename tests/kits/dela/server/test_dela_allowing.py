@@ -55,7 +55,7 @@ def dela(root: Path, home: Path) -> Iterator[Driver]:
 def test_a_file_that_is_unclear_allows_nothing_and_says_why(
     dela: Driver, root: Path, home: Path, text: str, why: str
 ) -> None:
-    """Whatever else it holds: an entry that is clear, too."""
+    """Even if other entries of the file are valid."""
     path = allow(home, text.replace("{all}", entry("Directory", root)))
     answer = dela.call("list_tasks")
 
@@ -69,7 +69,7 @@ class TestPlaces:
     """The first existing file counts, in its state at the time of the call."""
 
     def test_without_a_file_nothing_is_allowed(self, root: Path, tmp_path: Path) -> None:
-        """Also without a home: the server starts all the same."""
+        """Even without a home directory, the server starts."""
         with at_home(tmp_path / "home") as home:
             home.rmdir()
             with connected(root, kit="dela") as dela:

@@ -18,7 +18,7 @@ HANDSHAKES = ("2025-06-18", "2025-11-25")
 VERSIONS = (*HANDSHAKES, "2026-07-28")
 SDK = {"mcp", "anyio", "pydantic"}
 COSTLY = {*SDK, "asyncio", "dataclasses", "threading", "subprocess", "pathlib", "inspect"}
-"""Modules that a session does not need which only looks at make targets and scripts."""
+"""Modules that a session does not need to list make targets and scripts."""
 FILES = {
     "Makefile": "build: ## Build it\n\t@echo built\n",
     "package.json": '{"scripts": {"build": "true"}}',

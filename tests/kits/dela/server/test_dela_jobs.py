@@ -13,8 +13,8 @@ from dela_projects import GATED, HOLDING, Refusal, begun, ended, job, project_wi
 from driving import Driver
 from lifelines import until
 
-MOST_BYTES = 8192  # of an answer that carries output
-NOBODY = 99_999_999  # no process has such an id
+MOST_BYTES = 8192  # limit of an answer with output
+NOBODY = 99_999_999  # above any PID
 FILES = {
     "hold.sh": HOLDING,
     "gated.sh": GATED,
@@ -58,7 +58,7 @@ def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drive
 
 
 def run(dela: Driver, name: str, *words: str) -> int:
-    """The PID of a task that has ended."""
+    """Run a task to its end and return its PID."""
     answer = dela.call("task_start", unique_name=name, args=words, wait_for_exit_seconds=0)
     pid: int = answer.get("pid") or dela.call("task_status", unique_name=name)["jobs"][0]["pid"]
     ended(dela, pid)
@@ -66,7 +66,7 @@ def run(dela: Driver, name: str, *words: str) -> int:
 
 
 def numbers(lines: list[str]) -> list[int]:
-    """The numbers that lines end in."""
+    """Return the numbers at the ends of lines."""
     return [int(line.rpartition(" ")[2]) for line in lines]
 
 
@@ -234,7 +234,7 @@ class TestOutput:
 
 
 class TestStopping:
-    """A task is asked to end, then ended by force after the grace, and the answer tells how."""
+    """A stop sends SIGTERM, kills the task after a grace period, and reports the outcome."""
 
     def test_who_ends_when_asked_to_ends_gracefully_with_its_own_code(self, dela: Driver) -> None:
         pid = begun(dela, "polite", "started")

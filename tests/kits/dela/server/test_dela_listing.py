@@ -40,7 +40,7 @@ def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drive
 
 
 def listed(dela: Driver, **arguments: Any) -> list[str]:
-    """The unique names of a listing, in its order."""
+    """Return the unique names of a listing in order."""
     return [task["unique_name"] for task in dela.call("list_tasks", **arguments)["tasks"]]
 
 

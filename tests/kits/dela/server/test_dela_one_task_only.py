@@ -1,4 +1,4 @@
-"""A task that is allowed starts no other one, by its folder, its arguments or its variables."""
+"""An allowed task cannot start another one by directory, arguments or variables."""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from driving import Driver, connected
 from mcp import MCPError
 from real_runners import PLACES, needs
 
-WHOLE = 60  # seconds to wait for the end of what ends soon
+WHOLE = 60  # seconds to wait for short tasks
 GUARDED = {
     "Makefile": "build: ; @echo allowed\n",
     "two/Makefile": "build: ; @echo denied\n",
@@ -42,7 +42,7 @@ GUARDED = {
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """A server on a project in which only a few tasks of the root are allowed."""
+    """Yield a server on a project that allows only a few tasks of the root."""
     root = project_with(tmp_path_factory.mktemp("guarded"), GUARDED)
     (root / "linked/Makefile").symlink_to("../Makefile")
     denied = [entry("Deny", root / name) for name in ("two", "near", "ship.just")]
@@ -56,7 +56,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 
 def attempt(dela: Driver, **given: Any) -> str:
-    """The output of a task, or the code of its refusal."""
+    """Run a task; return its output or the code of the refusal."""
     try:
         _, text = dela.ask("task_start", {"wait_for_exit_seconds": WHOLE, **given})
     except MCPError as error:
@@ -64,9 +64,9 @@ def attempt(dela: Driver, **given: Any) -> str:
     return str(json.loads(text)["initial_output"])
 
 
-NOT = "not denied"  # with any result, nothing prints "denied"
+NOT = "not denied"  # any result without the output "denied"
 ATTEMPTS: list[tuple[str, dict[str, Any], str]] = [
-    # programs that it takes; the start; its output or the code of its refusal
+    # required programs; arguments; output or code of the refusal
     ("make", {"unique_name": "build"}, "allowed"),
     ("npm node", {"unique_name": "pack"}, "allowed"),
     ("just", {"unique_name": "ok"}, "allowed"),
@@ -110,7 +110,7 @@ ATTEMPTS: list[tuple[str, dict[str, Any], str]] = [
 def test_what_prints_denied_is_not_run(
     guarded: Driver, given: dict[str, Any], expected: str
 ) -> None:
-    """It is not allowed, or denied outright."""
+    """The tasks are denied or not allowed."""
     found = attempt(guarded, **given)
 
     assert "denied" not in found

@@ -100,7 +100,7 @@ class TestProfiles:
     def test_every_hidden_tool_is_refused_by_the_name_of_the_recipe(
         self, cell: tuple[str, Driver]
     ) -> None:
-        """However good the arguments are: nothing is started."""
+        """Even with valid arguments, nothing is started."""
         recipe, driver = cell
         given = {"task_start": {"unique_name": "test-m"}}
         others = [name for name in SIX if name not in PROFILES[recipe]]
@@ -174,7 +174,7 @@ class TestDisciplines:
 
 
 class TestRecipes:
-    """A recipe file leaves fewer tools, and fewer arguments of them."""
+    """A recipe file removes tools and arguments."""
 
     @pytest.mark.parametrize("era", BOTH_VERSIONS)
     def test_a_start_can_be_narrowed_to_the_name_of_the_task(

@@ -13,9 +13,9 @@ from dela_projects import allow, entry, project_with, refusal, serving
 from driving import Driver
 from real_runners import PLACES, needs
 
-WHOLE = 60  # seconds to wait for the end of what ends soon
+WHOLE = 60  # seconds to wait for short tasks
 LOUD = '#!/bin/sh\nprintf \'%s|\' "${0##*/}" "$@"\n'
-"""A program that prints its name and its arguments, with a line behind each."""
+"""A program that prints its name and its arguments, each followed by "|"."""
 FILES = {
     "Makefile": """\
         include rules/more.mk
@@ -96,7 +96,7 @@ def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drive
 
 
 def run(dela: Driver, name: str, *words: str, **given: Any) -> tuple[int, str]:
-    """Exit code and output of a task that ends soon."""
+    """Return exit code and output of a short task."""
     arguments = {"unique_name": name, "wait_for_exit_seconds": WHOLE, **given}
     if words:
         arguments["args"] = [*words]
@@ -107,7 +107,7 @@ def run(dela: Driver, name: str, *words: str, **given: Any) -> tuple[int, str]:
 
 WORDS = ["a b", "it's", "$HOME", "--list", "*", '"', "--", "X=1"]
 RUNS: list[tuple[str, str, list[str], str, int, str]] = [
-    # programs, task, arguments, folder, exit code, output; behind "…" a part of it
+    # programs, task, arguments, directory, exit code, output (a part of it after "…")
     ("make", "show", ["X=a,b"], ".", 0, "X=a,b\n{root}\n"),
     ("make", "with space", [], ".", 0, "made with space\n"),
     ("make", "included", [], ".", 0, "included\n"),

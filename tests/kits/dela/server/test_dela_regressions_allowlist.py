@@ -139,7 +139,7 @@ def test_a_variable_of_make_is_plain_words_for_the_shell_of_the_recipe(
 def test_r30_a_task_cannot_allow_another_one_by_the_command_line(
     dela: Driver, root: Path, home: Path
 ) -> None:
-    """An answer at hand does not help: there is no terminal, and no user at it."""
+    """A piped answer does not help, because there is no terminal."""
     path = allow(home, entry("File", root / "cheat.sh"))
     before = path.read_bytes()
     text = printed(dela, "cheat", args=[str(RALPHGEN)])

@@ -19,19 +19,19 @@ from driving import Driver, Era
 from lifelines import PATIENCE, Lifeline, until
 from wire import Wire
 
-AT_ONCE = 2.0  # seconds; it is what tasks have to end by themselves, where they would
-AT_LAST = 6.0  # seconds, where they would not: those two, and what killing takes
+AT_ONCE = 2.0  # seconds; the grace period of tasks
+AT_LAST = 6.0  # seconds; the grace period and the time for killing
 
 
 def insist(server: Wire) -> None:
-    """As Claude Code ends a server: it gives the first signal 100 ms."""
+    """End a server like Claude Code: SIGINT, and SIGTERM after 100 ms."""
     server.kill(SIGINT)
     time.sleep(0.1)
     server.process.send_signal(SIGTERM)
 
 
 def lose_patience(server: Wire) -> None:
-    """And at last it kills it, in the middle of its end."""
+    """Kill the server while it ends."""
     insist(server)
     time.sleep(0.1)
     server.process.send_signal(SIGKILL)
@@ -94,7 +94,7 @@ def home(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestEnds:
-    """R15: whatever ends the server, it ends all of its tasks, and soon."""
+    """R15: any end of the server ends all of its tasks quickly."""
 
     @WAY
     def test_r15_a_task_ends_with_its_server_at_once(
@@ -122,7 +122,7 @@ class TestEnds:
         task: str,
         ways: Mapping[str, Callable[[Wire], None]],
     ) -> None:
-        """A deaf task, and the deaf children of another, for every way in which a server ends."""
+        """A task, or children of a task, that ignore signals, for every end of a server."""
         lifelines = {way: Lifeline(tmp_path / way) for way in ways}
         with ExitStack() as stack:
             clients = {way: stack.enter_context(asking(root, home)) for way in ways}
@@ -232,7 +232,7 @@ class TestCancelling:
     def test_r14_whenever_a_start_is_cancelled_no_task_is_left(
         self, root: Path, home: Path, lifeline: Lifeline, version: str
     ) -> None:
-        """Before it has begun, while the process is being made, and afterwards."""
+        """Before the start, during the creation of the process, and afterwards."""
         with asking(root, home, version) as client:
             for number in range(40):
                 identity = f"start {number}"
@@ -296,11 +296,11 @@ class TestCancelling:
 
 
 class TestTogether:
-    """Many calls at once: none waits for another, and no more are started than may be."""
+    """Concurrent calls do not wait for each other, and the number of tasks is limited."""
 
     @pytest.mark.parametrize("era", BOTH_VERSIONS)
     def test_starts_do_not_wait_for_each_other(self, tmp_path: Path, era: Era) -> None:
-        """Each of twenty tasks ends only when all of them are there."""
+        """Each of twenty tasks ends only when all of them run."""
         meeting = """\
 #!/bin/sh
 touch "$1/$$"

@@ -15,7 +15,7 @@ from driving import Driver, context_for, on_context
 from lifelines import PATIENCE, Lifeline, until
 from wire import MODERN, running
 
-FOR_EVER = 300  # the longest wait for the end of a task
+FOR_EVER = 300  # seconds; the longest wait for the end of a task
 FILES = {
     "wild.sh": """\
 #!/bin/sh
@@ -74,7 +74,7 @@ def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drive
 
 
 def soon(driver: Driver, tool: str, **arguments: Any) -> Future[Any]:
-    """A call that is under way while others are made."""
+    """Yield a call that runs during other calls."""
     return driver.portal.start_task_soon(driver.client.call_tool, tool, arguments)
 
 
@@ -133,7 +133,7 @@ def test_r14_a_task_that_is_waited_for_is_seen_and_can_be_stopped(
 def test_r29_no_signal_is_sent_to_the_id_of_a_process_that_has_ended(
     dela: Driver, lifeline: Lifeline, tmp_path: Path
 ) -> None:
-    """Its group is still there, and what lives in it would get the signal, but does its work."""
+    """Its process group still exists; a signal would reach a child, which must continue."""
     gate = tmp_path / "gate"
     given = {"args": [str(lifeline.path), str(gate)], "wait_for_exit_seconds": 60}
     assert "exited" == dela.call("task_start", unique_name="leaving", **given)["state"]

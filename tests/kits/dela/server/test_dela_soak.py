@@ -21,10 +21,10 @@ pytestmark = [
 ]
 SHORT = 2_000
 LONG = 50
-AT_ONCE = 4  # short ones
-ROUND = 100  # short ones between two looks at the server
-KEPT = 200  # ended ones that a server remembers
-GROWTH = 1.0  # MB from the first half to the second; the text of the short ones alone is more
+AT_ONCE = 4  # short tasks
+ROUND = 100  # short tasks between two measurements of the server
+KEPT = 200  # ended tasks that a server remembers
+GROWTH = 1.0  # MB between the halves; less than the output of the short tasks
 FILES = {
     "short.sh": """\
 #!/bin/sh
@@ -58,13 +58,13 @@ class Look(NamedTuple):
 
 
 class Soaked:
-    """A server, and whether anything lives that it has started."""
+    """A server, and whether any of its processes live."""
 
     def __init__(self, driver: Driver, lifeline: Lifeline) -> None:
         """Begin with a short task, which starts the server's own helpers for tasks."""
         self.driver = driver
         self.lifeline = lifeline
-        self.seen: list[int] = []  # the PIDs of short ones, in the order of their starts
+        self.seen: list[int] = []  # PIDs of short tasks in starting order
         self.place = Path("/proc", str(self.run_short(0)))
 
     def run_short(self, number: int) -> int:
@@ -83,11 +83,11 @@ class Soaked:
         return server
 
     def start_long(self) -> int:
-        """Start a task that prints as long as it lives; its PID."""
+        """Start a task that prints continuously; return its PID."""
         return begun(self.driver, "long", "started", args=[str(self.lifeline.path)])
 
     def memory(self) -> float:
-        """The RSS of the server in MB."""
+        """Return the RSS of the server in MB."""
         return int(self._facts()["VmRSS"].split()[0]) / 1024
 
     def look(self) -> Look:
@@ -100,7 +100,7 @@ class Soaked:
         return Look(threads, files, frozenset(map(int, children.split())))
 
     def received(self, pid: int) -> int:
-        """How many lines a task has printed; no more of them are kept than may be."""
+        """Return the number of printed lines; fails if too many of them are kept."""
         told = self.driver.call("task_output", pid=pid, lines=0)
         assert told["total_lines"] - told.get("dropped_lines", 0) <= 1_000
         total: int = told["total_lines"]

@@ -1,4 +1,4 @@
-"""A task is started as it was asked for, or refused with a code, a message and data that helps."""
+"""A task starts as requested, or is refused with a code, a message and helpful data."""
 
 import json
 import os
@@ -25,8 +25,8 @@ from driving import Driver, connected
 from lifelines import until
 from making_sessions import client_of, opened
 
-MOST_BYTES = 8192  # of an answer that carries output
-WHOLE = 20  # seconds to wait for the end of what ends soon
+MOST_BYTES = 8192  # limit of an answer with output
+WHOLE = 20  # seconds to wait for short tasks
 FILES = {
     "Makefile": """\
         build:
@@ -79,18 +79,18 @@ def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drive
 
 
 def run(dela: Driver, name: str, **arguments: Any) -> dict[str, Any]:
-    """The answer of a task that ends soon."""
+    """Return the answer to the start of a short task."""
     given = {"wait_for_exit_seconds": WHOLE, **arguments}
     return dela.call("task_start", unique_name=name, **given)
 
 
 def remembered(dela: Driver, name: str) -> list[int]:
-    """The PIDs of the processes of a task, the newest first."""
+    """Return the PIDs of a task's processes, newest first."""
     return [told["pid"] for told in dela.call("task_status", unique_name=name)["jobs"]]
 
 
 class TestCodes:
-    """The four codes of dela, each with its words."""
+    """The four error codes of dela and their messages."""
 
     def test_a_task_that_nobody_allowed(self, root: Path, tmp_path: Path) -> None:
         with serving(root, tmp_path / "home") as dela:
@@ -300,7 +300,7 @@ class TestFurther:
     def test_a_task_is_told_its_folder_even_if_no_shell_is_between(
         self, dela: Driver, root: Path
     ) -> None:
-        """As PWD, which a shell would mend by itself."""
+        """As PWD, which a shell would correct by itself."""
         assert f"{root}\n" == run(dela, "folder")["initial_output"]
 
     @pytest.mark.parametrize("name", ["build-m", "build-ma", "build-make"])

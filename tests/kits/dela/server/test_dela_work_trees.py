@@ -1,4 +1,4 @@
-"""What people allow in a project holds in its other work trees, and runs there."""
+"""A task allowed in a project is allowed in its other worktrees, and runs there."""
 
 import json
 from collections.abc import Iterator

@@ -279,7 +279,7 @@ class TestUnusable:
         ]
 
     def test_a_list_that_may_not_be_seen_is_not_passed_over(self, home: Path) -> None:
-        """The older place would not have its denials."""
+        """The older file would not contain its denials."""
         written(home / OLD_FILE, entry("/", "Directory"))
         (home / ".config").symlink_to(".config")
         allowlist = Allowlist()
@@ -289,7 +289,7 @@ class TestUnusable:
 
 
 class TestPlaces:
-    """The file of today, else the older one; and at once when they change."""
+    """The current file, or else the older one; changes apply immediately."""
 
     TASK = ("a", "a", "/p/Makefile")
 
@@ -331,7 +331,7 @@ class TestPlaces:
     def test_a_file_in_the_project_allows_nothing(
         self, home: Path, tmp_path: Path, how: str
     ) -> None:
-        """A repository could bring it."""
+        """A repository could contain it."""
         project = home if how == "file" else tmp_path / "clone"
         brought = home / HOME_FILE if how == "file" else project / "allow.toml"
         written(brought, entry("/", "Directory"))
@@ -343,7 +343,7 @@ class TestPlaces:
         ]
 
     def test_a_change_counts_at_once(self, tmp_path: Path) -> None:
-        """It was read once at the start, so that a later Deny did nothing (R10)."""
+        """If it were read only at the start, a later Deny would have no effect (R10)."""
         path = tmp_path / "list.toml"
         allowlist = listed_in(path)
         seen = [allowlist.current().allows(*self.TASK)]

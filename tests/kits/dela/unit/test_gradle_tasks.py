@@ -1,4 +1,4 @@
-"""The tasks of a Gradle build script, as far as they are known without running it."""
+"""The tasks of a Gradle build script that can be found without running it."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -154,7 +154,7 @@ def test_a_description_stands_within_the_braces_of_its_task(
 def test_a_plugin_brings_its_tasks_where_it_is_applied(
     tmp_path: Path, text: str, expected: list[str]
 ) -> None:
-    """All ids of a block count, each by its whole name."""
+    """All ids of a block count, by full name."""
     found = listed(tmp_path, text)
 
     assert sorted(expected) == sorted(task.name for task in found)
@@ -312,7 +312,7 @@ def test_no_wrapper_above_the_root_is_run(tmp_path: Path) -> None:
 
     assert {"gradle"} == {task.argv[0] for task in gradle_tasks(folder)}
     assert [] == folder.problems
-    assert all(path.startswith(folder.root) for path in folder.stamps)  # nothing above is asked for
+    assert all(path.startswith(folder.root) for path in folder.stamps)  # no path above the root
 
 
 def test_a_folder_without_a_script_has_no_tasks(tmp_path: Path) -> None:

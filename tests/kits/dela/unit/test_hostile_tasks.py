@@ -1,4 +1,4 @@
-"""Who may write files in a project gains nothing by having its tasks listed, and delays no one."""
+"""Listing tasks gives authors of project files no access and cannot block the server."""
 
 import json
 import os
@@ -26,7 +26,7 @@ from ralphgen.kits.dela.server.formats import discover
 found = discover(sys.argv[1], sys.argv[1])
 print(json.dumps([[task.name for task in found.tasks], found.problems]))
 """
-SECONDS = 20  # for what took minutes, and takes one second at most
+SECONDS = 20  # once minutes, now at most one second
 
 
 def write(place: Path, files: Mapping[str, str]) -> str:
@@ -210,7 +210,7 @@ class TestLinks:
 
 
 class TestPrograms:
-    """No program of the project is run by a listing."""
+    """A listing runs no program of the project."""
 
     @pytest.fixture
     def project(self, tmp_path: Path) -> Path:

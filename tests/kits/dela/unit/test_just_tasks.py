@@ -1,4 +1,4 @@
-"""The recipes of a justfile are listed as `just` lists them, whether it is there or not."""
+"""The recipes of a justfile, as `just` lists them, with and without `just` installed."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ Summary = list[tuple[str, str | None]]
 
 @pytest.fixture(params=["with just", "without just"])
 def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether `just` is available."""
+    """Install or hide `just`; return whether it is available."""
     asked: bool = request.param == "with just"
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     program = shutil.which("just", path=places)

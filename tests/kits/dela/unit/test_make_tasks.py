@@ -1,4 +1,4 @@
-"""The targets of a Makefile are those of GNU make, and nothing of it is run."""
+"""The targets of a Makefile, as GNU make defines them, without running any command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def folder_of(path: Path) -> Folder:
 
 
 def listed(folder: Folder) -> list[tuple[str, str | None]]:
-    """Names and descriptions, once it is seen that nothing else varies."""
+    """Return names and descriptions; fails if other fields vary."""
     tasks = list(make_tasks(folder))
     assert all(
         ("make", ("make", task.name), task.name, ())
@@ -39,7 +39,7 @@ def listed(folder: Folder) -> list[tuple[str, str | None]]:
 
 
 def written(tmp_path: Path, **files: str) -> Folder:
-    """A folder with these files; "__" in a name is a dot."""
+    """Write the files to a directory; "__" in a name is a dot."""
     for name, text in files.items():
         (tmp_path / name.replace("__", ".")).write_text(text, encoding="utf-8", newline="\n")
     return folder_of(tmp_path)

@@ -29,14 +29,14 @@ def pom(*plugins: str, attributes: str = "") -> str:
 
 
 def inside(*names: str) -> str:
-    """A project whose plugins stand within these elements, and not where every build takes them."""
+    """Return a project with its plugins inside these elements, not in the default place."""
     opened, closed = "><".join(names), "></".join(reversed(names))
     build = pom(plugin("exec-maven-plugin", "java")).replace("</build>", f"</build></{closed}>")
     return build.replace("<build>", f"<{opened}><build>")
 
 
 def goals(root: Path, text: str) -> list[tuple[str, tuple[str, ...], str | None]]:
-    """The tasks beyond the phases, as (name, argv, description)."""
+    """Return the tasks except the phases, as (name, argv, description)."""
     (root / "pom.xml").write_text(text, encoding="utf-8")
     tasks = list(maven_tasks(Folder(str(root), str(root))))
     assert [task.name for task in tasks[: len(PHASES)]] == PHASES
@@ -217,7 +217,7 @@ LINUX = {
 
 @pytest.fixture
 def profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project whose profiles each have a module, which a pom.xml of the profile's number is."""
+    """Return a directory with Maven settings and variables that activate profiles."""
     (tmp_path / ".mvn").mkdir()
     (tmp_path / ".mvn/maven.config").write_text(
         "-Dgiven=v\n-Dempty=\n-Pon,!off\n", encoding="utf-8"
@@ -297,7 +297,7 @@ def test_the_system_activates_profiles(profiled: Path) -> None:
 def test_maven_itself_has_the_same_profiles(profiled: Path) -> None:
     write_profiles(profiled, [*HELD, *NOT_HELD, *LINUX])
     ours = active(profiled)
-    for module in profiled.glob("m*/pom.xml"):  # Maven would load their plugins
+    for module in profiled.glob("m*/pom.xml"):  # Otherwise Maven would download their plugins.
         text = re.sub("<build>.*</build>", "", module.read_text(encoding="utf-8"))
         module.write_text(text, encoding="utf-8")
     command = ["mvn", "-o", "-B", f"-Dmaven.repo.local={profiled / 'repository'}", "validate"]

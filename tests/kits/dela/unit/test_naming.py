@@ -18,12 +18,12 @@ def task(name: str, runner: str = "make", path: str = "", command: str = "") -> 
 
 
 def named(*found: tuple[str, ...]) -> list[str]:
-    """The unique names of tasks that are given by name, runner and file."""
+    """Return the unique names of tasks, each a tuple of name, runner and file."""
     return [one.unique_name for one in name_tasks([task(*facts) for facts in found])]
 
 
 def found_by(name: str, tasks: Sequence[Task]) -> tuple[str | None, list[str]]:
-    """The runner of the task that a name means, and the names that it can have meant."""
+    """Return the runner of the named task, and the candidates for the name."""
     one, candidates = find_task(tasks, name)
     return one.runner if one else None, candidates
 

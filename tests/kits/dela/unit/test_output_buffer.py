@@ -84,7 +84,7 @@ def test_the_text_is_what_was_written_however_it_came(writes: list[bytes]) -> No
 def test_what_is_kept_is_the_most_that_fits(
     writes: list[bytes], lines: int, size: int, ended: bool
 ) -> None:
-    """The limits hold at each moment, and no line is dropped that had room: one is always there."""
+    """The limits always hold, and no line is dropped too early: at least one is kept."""
     output = output_of(*writes, lines=lines, size=size, ended=ended)
     page = output.tail(AMPLE)
     used = len("".join(page.lines).encode())
@@ -160,7 +160,7 @@ def test_secret_in_two_writes_of_a_long_line_is_masked(
 @pytest.mark.parametrize(
     ("start", "count", "lines", "offset"),
     [
-        (0, 2, ["2\n", "3\n"], 2),  # 0 and 1 are gone
+        (0, 2, ["2\n", "3\n"], 2),  # 0 and 1 were dropped
         (-5, 1, ["2\n"], 2),
         (3, 2, ["3\n", "4\n"], 3),
         (4, 9, ["4\n", "5\n"], 4),

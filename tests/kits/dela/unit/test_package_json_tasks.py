@@ -1,4 +1,4 @@
-"""The scripts of a package.json are found, with the manager that the project itself decides on."""
+"""The scripts of a package.json, with the package manager that the project chooses."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ POE = {
 
 
 def poe_tasks(folder: Path, files: dict[str, str]) -> tuple[list[tuple[str, str]], list[str]]:
-    """The tasks with the paths of their files, and the problems."""
+    """Return the tasks with the paths of their files, and the problems."""
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")

@@ -86,7 +86,7 @@ def test_a_program_that_is_not_there_or_cannot_start_gives_no_answer(
 def test_a_program_of_the_project_is_never_run(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who may write files in a project must not run them by having its tasks listed."""
+    """Listing tasks must not run files of the project."""
     place = Path(folder.path, "bin")
     place.mkdir()
     write_program(place, f"echo > {folder.path}/ran")
@@ -99,7 +99,7 @@ def test_a_program_of_the_project_is_never_run(
 def test_a_program_is_never_looked_for_where_the_server_happens_to_be(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A way that is found from there would be followed from the project."""
+    """A relative path found there would be resolved in the project."""
     write_program(programs, "echo")
     write_program(Path(folder.path), "echo > ran")
     monkeypatch.chdir(programs)
@@ -124,7 +124,7 @@ def test_who_takes_too_long_is_ended_with_all_that_it_started(
     monkeypatch.setattr(runners, "PATIENCE", 0.7)
     pipe = programs / "alive"
     os.mkfifo(pipe)
-    # Reading to the end of the pipe proves that all of its writers are gone.
+    # The end of the pipe proves that all of its writers have ended.
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     write_program(programs, f"exec 3> {pipe}; echo up >&3; sleep 60 & wait")
 

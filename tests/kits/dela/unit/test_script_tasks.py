@@ -1,4 +1,4 @@
-"""Which shell scripts of a folder are listed, and how they are started."""
+"""The listed shell scripts of a directory, and how they are started."""
 
 import subprocess
 from pathlib import Path

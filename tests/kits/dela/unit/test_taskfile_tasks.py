@@ -1,4 +1,4 @@
-"""The tasks of a Taskfile are listed as `task` lists them, whether it is there or not."""
+"""The tasks of a Taskfile, as `task` lists them, with and without `task` installed."""
 
 import os
 import platform
@@ -24,7 +24,7 @@ Files = Mapping[str, str]
 
 @pytest.fixture(params=["with task", "without task"])
 def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Whether `task` is available."""
+    """Install or hide `task`; return whether it is available."""
     asked: bool = request.param == "with task"
     places = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     program = shutil.which("task", path=places)
@@ -36,7 +36,7 @@ def runner(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> b
 
 @pytest.fixture
 def impostor(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program called `task` that only notes, in the file "asked" beside it, that it was asked."""
+    """Install a fake `task` that only writes the file "asked"; return their directory."""
     place = tmp_path_factory.mktemp("programs")
     program = place / "task"
     program.write_text(f"#!/bin/sh\necho > {place}/asked\n", encoding="utf-8")
@@ -46,7 +46,7 @@ def impostor(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 def write(path: Path, files: Files) -> Folder:
-    """The folder with these files; a YAML text without a version gets one."""
+    """Write the YAML files with a version and return their directory."""
     for name, text in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_text(f"version: '3'\n{text}", encoding="utf-8", newline="")
@@ -278,7 +278,7 @@ def test_a_task_is_run_by_its_whole_name_and_defined_by_the_file_that_has_it(
 @pytest.mark.slow
 @pytest.mark.usefixtures("runner")
 def test_the_first_of_the_eight_names_counts(tmp_path: Path) -> None:
-    """The order is that of `task`; each file is taken away once it was the one that counts."""
+    """In the order of `task`; the test deletes each file after it was used."""
     names = [
         "Taskfile.yml",
         "taskfile.yml",
@@ -320,7 +320,7 @@ def test_what_task_refuses_is_reported_and_listed_as_far_as_it_goes(
 def test_another_program_called_task_changes_nothing(
     said: str, impostor: Path, tmp_path: Path
 ) -> None:
-    """Taskwarrior is called `task` too, and old versions of Task say less."""
+    """Taskwarrior is also called `task`, and old versions of Task print less."""
     with (impostor / "task").open("a", encoding="utf-8") as program:
         program.write(f"echo '{said}'\n")
 
@@ -384,7 +384,7 @@ def test_an_include_that_cannot_be_used_is_reported_and_the_rest_listed(
     tmp_path: Path,
     impostor: Path,
 ) -> None:
-    """Nor is `task` asked then: it would refuse the file, or fetch what the address names."""
+    """`task` is not run either: it would refuse the file or download the include."""
     files = {
         "Taskfile.yml": f"includes: {includes}\ntasks: {{a: echo}}\n",
         "x.yml": "tasks: {b: echo}\n",

@@ -1,4 +1,4 @@
-"""What a .travis.yml tells of its jobs, none of which can be run here."""
+"""The jobs of a .travis.yml, which cannot be run here."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def folder(root: Path, text: str) -> Folder:
 def test_jobs_are_listed_by_name_with_their_scripts(
     tmp_path: Path, text: str, expected: list[tuple[str, str | None]]
 ) -> None:
-    """`include` is a rule of Travis and no job."""
+    """`include` is a keyword of Travis, not a job."""
     tasks = list(travis_tasks(folder(tmp_path, text)))
 
     assert expected == [(task.name, task.description) for task in tasks]

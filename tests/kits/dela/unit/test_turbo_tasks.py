@@ -1,4 +1,4 @@
-"""The tasks of turbo.json files are those that turbo takes in the folder, and no more."""
+"""The tasks of turbo.json files that turbo accepts in a directory."""
 
 import json
 import os
@@ -19,7 +19,7 @@ Places = list[tuple[str, str]]  # name and defining file
 
 
 def write(path: Path, files: Files, folder: str = "", root: str = "") -> Folder:
-    """The folder, within a root, after the files are written, as JSON where they are no text."""
+    """Write files, as JSON unless they are strings; return the directory in its root."""
     for name, value in files.items():
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         text = value if isinstance(value, str) else json.dumps(value)
@@ -43,7 +43,7 @@ def places(path: Path, folder: Folder) -> Places:
 
 
 def tasks(*names_: str, extends: list[str] | None = None) -> dict[str, object]:
-    """A turbo.json with these tasks; that of a package, where it extends something."""
+    """Return a turbo.json with these tasks; with `extends`, one of a package."""
     config: dict[str, object] = {} if extends is None else {"extends": extends}
     return config | {"tasks": {name: {} for name in names_}}
 
@@ -135,7 +135,7 @@ def test_the_tasks_of_a_folder_of_a_repository(
 
 @pytest.mark.parametrize(("place", "expected"), [("apps/web", ["dev", "build"])])
 def test_nothing_above_the_root_is_read(place: str, expected: list[str], tmp_path: Path) -> None:
-    """A server of apps/web listed the tasks of the whole repository."""
+    """A server of apps/web once listed the tasks of the whole repository."""
     folder = write(tmp_path, REPOSITORY, place, root=place)
 
     assert expected == names(folder)

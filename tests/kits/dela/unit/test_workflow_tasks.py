@@ -1,4 +1,4 @@
-"""What the workflow files of GitHub Actions offer to act."""
+"""Workflow files of GitHub Actions as tasks of act."""
 
 from pathlib import Path
 

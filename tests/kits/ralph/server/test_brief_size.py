@@ -1,4 +1,4 @@
-"""How long a brief is: what is cut from it first, and what never is."""
+"""The length of a brief: the order of cuts, and texts that are never cut."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ def own(project: Path, tmp_path: Path) -> Path:
     return made_here(shutil.copytree(project, tmp_path / "own"))
 
 
-# The sections that are cut, in order, as far as the large brief fills them.
+# The sections of the large brief, the first cut first.
 ORDER = [
     "Comments",
     "Learnings of the feature",

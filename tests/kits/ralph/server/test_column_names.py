@@ -1,4 +1,4 @@
-"""Columns whose names mean something to us, to Python or to SQLite are columns all the same."""
+"""Columns whose names have a meaning in ralphgen, Python or SQLite are still columns."""
 
 import builtins
 import keyword

@@ -228,7 +228,7 @@ def test_a_moved_and_pruned_project_keeps_what_agents_changed(project: Path) -> 
 
 
 def test_only_worktrees_of_loops_may_be_new(project: Path) -> None:
-    """Files in another agent's worktree are not part of the tree; those of an own one are."""
+    """Files in another agent's worktree are not part of the tree; files in its own are."""
     place = project / ".ralph/worktrees"
     written(project, [("tests/run.py", PASSES)])
     with client_of(_opened(project).mcp_config) as server:

@@ -121,7 +121,7 @@ def test_a_list_that_cannot_be_read_is_not_written_over(
     assert '"learnings" of the feature "broken" is not a list' in said
     assert text == stored(project, name, "learnings")
     assert text == shown["unreadable"]["learnings"]
-    if text != "[1]":  # a list of texts may hold numbers
+    if text != "[1]":  # a list of texts may contain numbers
         registering = {"feature_name": name, "file_path": "src/a.ts"}
 
         assert '"context_files" of the feature' in server.refusal(

@@ -16,7 +16,7 @@ ENTRIES = (
     "SELECT session, tool, table_name, row_key, before, after FROM ralphgen_journal ORDER BY number"
 )
 KEPT = "SELECT entry FROM ralphgen_entries"
-LINE = "append_progress"  # its entry is a line of a file in SQLite's project
+LINE = "append_progress"  # on SQLite, its entry is a line in a file
 CLAIM = (
     "INSERT INTO ralphgen_claims (task_id, session, token, taken, expires, attempts) "
     "VALUES (1, 'test', 3, '2026-01-01T00:00:00.000Z', '2999-01-01T00:00:00.000Z', 0)"
@@ -55,7 +55,7 @@ def read(entries: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         if isinstance(row, dict) and isinstance(row.get("depends_on"), str):
             row["depends_on"] = json.loads(row["depends_on"])
         if isinstance(row, dict) and "line" in row:
-            row["line"] = row["line"][-10:]  # it begins with the moment
+            row["line"] = row["line"][-10:]  # starts with a timestamp
         return row
 
     stamped = ("created", "updated", "completed")
@@ -165,7 +165,7 @@ def test_a_line_is_appended_once_though_its_transaction_was_done_again(
         "ALTER TABLE ralphgen_journal ADD CONSTRAINT kept CHECK (kept()) NOT VALID",
     )
     with connected(theirs, env={VARIABLE: dsn}) as server:
-        server.call("list_tasks")  # which connects: a call that does not is made on a thread
+        server.call("list_tasks")  # connects; a call without a connection runs on a thread
         server.call("append_progress", text="Begun.")
 
     assert [1] == [said.count("Begun.") for (said,) in rows(dsn, KEPT)]

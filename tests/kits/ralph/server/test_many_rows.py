@@ -15,7 +15,7 @@ INSERT INTO tasks (id, feature, discipline, title, status, depends_on)
     WITH RECURSIVE n(i) AS (SELECT 10 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
     SELECT i, 'auth', 'backend', 'Task number ' || i, iif(i = 50, 'done', 'pending'), '[1]' FROM n;
 """
-MOST = 40  # megabytes; a server that has answered little has 20
+MOST = 40  # megabytes; a server uses 20 at its start
 
 
 @pytest.fixture(scope="module")

@@ -276,7 +276,7 @@ def test_a_session_keeps_the_checks_that_it_began_with(project: Path) -> None:
     session = opened(project, "task_execution", task=1)
     path = project / ".ralph/mcp/ralph/done.py"
     with client_of(session.mcp_config) as server:
-        path.unlink()  # of a running server
+        path.unlink()  # the server is still running
         answer = server.call("run_checks")
 
     assert ["tests"] == [one["name"] for one in answer["checks"]]

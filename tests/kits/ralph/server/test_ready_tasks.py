@@ -29,7 +29,7 @@ TASKS: Sequence[tuple[int, str, str | None, str]] = (
     (28, "draft", "critical", "[]"),
     (29, "done", None, "[14]"),
 )
-"""Id, status, priority and what each waits for."""
+"""Id, status, priority and dependencies."""
 NEXT = [12, 14, 15, 13, 23, 27, 11, 10]
 
 

@@ -26,7 +26,7 @@ from ralphgen.runtime.files.work_tree import (
 )
 
 GATE = "import pathlib, time\nwhile not pathlib.Path('go.log').exists(): time.sleep(0.02)\n"
-"""A program that ends when the ignored file `go.log` is there."""
+"""A program that ends when the ignored file `go.log` exists."""
 
 
 def counted(program: str) -> str:

@@ -1,4 +1,4 @@
-"""The permissions of a session's login in PostgreSQL: those of its tools, in any program."""
+"""A session's login in PostgreSQL has the permissions of its tools, in any program."""
 
 import re
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
         walls = Walled(root, dsn, made)
         with connected(
             root, env={VARIABLE: dsn}
-        ) as server:  # the owner's, which makes the triggers
+        ) as server:  # as the owner, who creates the triggers
             server.call("append_progress", text="Begun.")
         for _ in range(2):
             run(dsn, walls.sql())
@@ -66,7 +66,7 @@ def test_the_login_can_do_no_more_than_the_session(walled: Walled) -> None:
             "DELETE FROM tasks WHERE id = 1",
             "INSERT INTO tasks (feature, discipline, title) VALUES ('auth', 'backend', 'x')",
             "UPDATE tasks SET status = 'skipped' WHERE id = 1",
-            "UPDATE tasks SET status = 'blocked'",  # only its own row is seen to be changed
+            "UPDATE tasks SET status = 'blocked'",  # affects only the visible row, its own
             "DELETE FROM task_comments",
             "UPDATE disciplines SET system_prompt = 'x'",
             "DELETE FROM ralphgen_journal",
@@ -318,7 +318,7 @@ def test_no_task_of_others_is_claimed(walled: Walled) -> None:
         assert "permission denied" in refused(dsn, f"{claim} (4, 'test', 1)")
     with walled.login("task_execution", task=1, token=1) as dsn, psycopg.connect(dsn) as connection:
         for change in ("expires = '9998'", "session = NULL", "session = 'test'"):
-            sql = f"UPDATE ralphgen_claims SET {change}"  # only of its own
+            sql = f"UPDATE ralphgen_claims SET {change}"  # affects only its own claim
             assert 1 == connection.execute(sql.encode()).rowcount
         connection.rollback()
 
@@ -345,7 +345,7 @@ def test_a_session_that_has_lost_its_claim_writes_nothing(walled: Walled, lost: 
         walled.run(lost)
         assert "" == refused(dsn, status)
         assert "row-level" in refused(dsn, comment)
-        assert run(dsn, "SELECT title FROM tasks WHERE id = 1")  # it reads on
+        assert run(dsn, "SELECT title FROM tasks WHERE id = 1")  # it can still read
         for change in ("session = 'test', token = 7", "session = 'test'", "token = 7"):
             said = refused(dsn, f"UPDATE ralphgen_claims SET {change}")
             assert not said or "does not have the claim" in said, said
@@ -380,7 +380,7 @@ def test_a_tool_of_which_no_argument_is_left_grants_no_column(walled: Walled) ->
 
     text = walled.sql(empty=empty)
     assert "'ralphgen_empty'" in text
-    assert '"ralphgen_empty"' not in text  # the role is made, and granted nothing
+    assert '"ralphgen_empty"' not in text  # the role exists without grants
 
 
 def test_roles_of_others_are_left_as_they_are(walled: Walled) -> None:

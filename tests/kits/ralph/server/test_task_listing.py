@@ -26,7 +26,7 @@ def test_filters_meet_and_misspelled_ones_are_mended(project: Path, server: Driv
 def test_a_list_says_once_what_people_call_features_and_disciplines(
     project: Path, server: Driver
 ) -> None:
-    """A display name equal to the name is left out; so is a row without a feature."""
+    """The list omits display names equal to the name, and kinds of rows without any."""
     rows = {"ui": 'The "UI"', "plain": "plain", "called": "Called  ü"}
     for number, (name, called) in enumerate(rows.items()):
         query(

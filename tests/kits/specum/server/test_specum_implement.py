@@ -290,7 +290,7 @@ class TestText:
         desk.override("prompts/spec-executor.md", "x" * 16_000)
         desk.spec_in("execution", tasks=f"- [ ] 1.1 {'`' * 60_000}\n")
         desk.write("auth", ".progress.md", "` " * 30_000)
-        desk.says("ralph_implement")  # the second time the guidance comes in full for certain
+        desk.says("ralph_implement")  # the second call returns the full guidance for certain
 
         assert MOST - 500 < len(desk.says("ralph_implement"))
 

@@ -100,7 +100,7 @@ class TestNames:
     def test_no_spec_is_started_under_a_name_that_does_not_fit(
         self, sweep: Desk, around: dict[str, tuple[bytes, int]], name: str
     ) -> None:
-        if name in {"linked", "loose", "gone"}:  # these fit
+        if name in {"linked", "loose", "gone"}:  # valid names
             return
         specs = texts(sweep.specs)
 
@@ -117,7 +117,7 @@ class TestNames:
     def test_no_pointer_leads_there_either(
         self, sweep: Desk, around: dict[str, tuple[bytes, int]], pointer: str
     ) -> None:
-        if pointer.strip() == "auth":  # white space around it is ignored
+        if pointer.strip() == "auth":  # surrounding white space is ignored
             return
         (sweep.specs / ".current-spec").write_bytes(pointer.encode())
         specs = texts(sweep.specs)

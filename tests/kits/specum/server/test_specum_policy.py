@@ -112,12 +112,12 @@ def test_only_a_person_deletes_files(project: Path, recipe: str) -> None:
 
 
 def named_in(text: str) -> set[str]:
-    """The tools of the kit that a text names."""
+    """Return the tools of the kit that a text names."""
     return set(re.findall(r"\bralph_[a-z_]+", text)) & ALL
 
 
 def calls(tools: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Calls of every tool that a session sees, right ones and wrong ones."""
+    """Yield valid and invalid calls of every tool that a session sees."""
     samples: dict[str, list[Any]] = {
         "name": ["auth", "other", "no such", "Nö"],
         "spec_name": ["auth", "other", ".."],
@@ -142,7 +142,7 @@ def calls(tools: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def laid(root: Path, scene: str) -> None:
-    """A project with one spec of the kind, which is the current one."""
+    """Replace the specs of a project with the spec of a scene."""
     for path in sorted((root / "specs").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     if scene == "no spec":
@@ -158,12 +158,12 @@ def laid(root: Path, scene: str) -> None:
             (folder / name).write_text(f"# {name}\n", encoding="utf-8")
 
 
-# Of the kinds of session that have the same tools and arguments, one.
+# One kind of session for each set of tools and arguments.
 UNLIKE = ("manual", "yap", "ramble", "task_execution", "interactive", *OWN)
 
 
 SCENARIOS = ("no spec", "lost", *SCENES)
-# A quarter of them for each recipe, another one for the next; the one with the least has half.
+# Each recipe gets a quarter of the scenarios in turn; `least` gets half of them.
 QUARTERS = {name: SCENARIOS[at % 4 :: 4] for at, name in enumerate(UNLIKE)}
 SAMPLES = [*{**QUARTERS, "least": SCENARIOS[::2]}.items()]
 SWEEP = [pytest.param(name, SCENARIOS, marks=pytest.mark.soak) for name in UNLIKE]

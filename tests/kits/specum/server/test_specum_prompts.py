@@ -1,4 +1,4 @@
-"""The prompts with which the user starts a phase, and the kit's commands."""
+"""The prompts for starting a phase, and the kit's commands."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -118,7 +118,7 @@ def test_a_session_has_the_prompts_of_the_tools_that_it_has(
 
 
 def test_a_prompt_offers_no_argument_that_its_tool_does_not_take(project: Path) -> None:
-    """Where only the current spec can be meant, nothing else can be named."""
+    """A tool that only uses the current spec has a prompt without a spec name."""
     with connected(project, "least", kit="specum") as driver:
         (prompt,) = entries(driver)
         text = said(driver, "research")

@@ -15,7 +15,7 @@ class TestAgain:
     @pytest.mark.parametrize("phase", PHASES)
     def test_a_spec_without_state_goes_on_where_its_files_are(self, desk: Desk, phase: str) -> None:
         desk.spec_in(phase)
-        desk.write("auth", f"{phase}.md", " \n")  # an empty artifact is none
+        desk.write("auth", f"{phase}.md", " \n")  # an empty artifact does not count
         (desk.specs / "auth" / STATE).unlink()
         before = {path.name: path.read_bytes() for path in (desk.specs / "auth").iterdir()}
         (desk.specs / ".current-spec").unlink()

@@ -245,7 +245,7 @@ def test_what_other_tools_keep_in_a_state_survives_every_call(
     ok(driver, "ralph_implement")
     ok(driver, "ralph_implement")
 
-    kept = {**theirs, "awaitingApproval": False}  # the phase that waited for it is over
+    kept = {**theirs, "awaitingApproval": False}  # the phase that waited for approval is complete
     state = json.loads((folder / STATE).read_text(encoding="utf-8"))
     assert kept == {key: state[key] for key in kept}
     assert 2 == state["taskIteration"]

@@ -27,7 +27,7 @@ HIDDEN = "what nobody may see"
 BAD_NAMES = ["", ".", "..", "../x", "a/b", "/nowhere", "a\0b", "A", "x" * 65, "-", "auth\n"]
 BAD_FILES = [".", "..", "../x.md", "a/b.md", "/nowhere/a.md", "a\0b"]
 
-# Not as root, who may read and write everywhere. Later imports must happen before.
+# Drops root privileges, which allow all access. Imports must come first.
 UNPRIVILEGED = """
 import encodings.utf_8_sig, encodings.utf_16_le, os, sys
 from ralphgen.runtime.errors import ToolError

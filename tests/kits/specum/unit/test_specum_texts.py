@@ -19,7 +19,7 @@ PHASES = {
 PROMPTS = (*PHASES, "spec-executor")
 TEMPLATES = ("progress", *PHASES.values())
 
-# Each topic that a prompt must cover, with words that only a text about it holds.
+# Words that refer to features of a single client.
 FOREIGN = (
     *("Task tool", "subagents?", "sub-agents?", "slash commands?", "jq", "awaitingApproval"),
     *("stop[ -]hook", "coordinators?", "qa-engineer", "WebSearch", "WebFetch", "TodoWrite"),
@@ -56,7 +56,7 @@ def blocks(document: str) -> list[str]:
 
 
 def identity(block: str) -> str:
-    """The id of a task, or its whole line where that is none."""
+    """Return the id of a task, or its whole line if it has no id."""
     match = TASK.match(block)
 
     return match["id"] if match else block.partition("\n")[0]
@@ -104,7 +104,7 @@ def test_a_planning_prompt_ends_its_phase(name: str, phase: str) -> None:
 
 @pytest.mark.parametrize("name", PROMPTS)
 def test_a_prompt_asks_for_headings_that_exist(name: str) -> None:
-    """The progress file has each heading under which a prompt asks to write."""
+    """The progress file has each heading that a prompt refers to."""
     named = set(re.findall(r"`## ([^`]+)`", text(name)))
 
     assert {"Learnings"} <= named

@@ -17,7 +17,7 @@ from query_files import write_queries
 from ralphgen.emit.workflows import regenerate
 
 pytestmark = needs_postgresql
-# Type: the value that is given, and another one; both spelled as PostgreSQL writes them.
+# Two values of each type, in PostgreSQL's output format.
 TYPES = {
     "inet": ("10.0.0.1", "10.0.0.0/24"),
     "cidr": ("10.0.0.0/24", "2001:db8::/32"),

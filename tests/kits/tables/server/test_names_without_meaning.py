@@ -22,7 +22,7 @@ NAMES = (
     *("learnings", "Tasks", "orders", "sessions"),
 )
 CONFIG = 'kits = ["tables"]\n[database]\npath = "app.db"\n'
-# How a table is declared, and whether a row is created without its key.
+# Columns of a table, and whether a row can be created without a key.
 KEYS = {
     "autoincrement": ("id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, title TEXT NOT NULL", True),
     "rowid": ("id INTEGER PRIMARY KEY, title TEXT NOT NULL", True),

@@ -99,7 +99,7 @@ def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
         regenerate(project.root, force=False, say=quiet)
         walls = Walled(project.root, project.dsn, Project(project.root))
         with connected(project.root, env={VARIABLE: project.dsn}) as server:
-            server.call("append_progress", text="Begun.")  # by the owner, who makes the triggers
+            server.call("append_progress", text="Begun.")  # as the owner, who creates the triggers
         for _ in range(2):
             run(project.dsn, walls.sql())
         yield walls

@@ -86,7 +86,7 @@ def test_no_row_takes_the_place_of_another(tmp_path: Path) -> None:
         assert told in driver.refusal("create_slot", place="a", kind="z")
         assert told in driver.refusal("update_slot", **second, place="a")
         driver.call("create_slot")
-        assert told in driver.refusal("create_slot")  # of its default value
+        assert told in driver.refusal("create_slot")  # another slot has the default value
         assert {"changed": ["place"], **second} == driver.call("update_slot", **second, place="c")
         assert 3 == driver.call("list_slots")["total"]
         assert "a" == driver.call("get_slot", **first)["place"]

@@ -238,7 +238,7 @@ def test_a_column_that_goes_is_noticed_while_the_server_runs(model: Path, tmp_pa
 
 
 def test_tables_of_any_name_get_modules_and_tools_of_their_own(tmp_path: Path) -> None:
-    """The names include those of the kit's modules, Python's keywords, and colliding ones."""
+    """The names include modules of the kit, keywords of Python, and colliding names."""
     names = ["project", "table_project", "class", "__init__", "limit", "A b", "a_b", "ä \U0001f600"]
     schema = "".join(f'CREATE TABLE "{name}" (id INTEGER PRIMARY KEY);' for name in names)
     config = "".join(f'[tables."{name}"]\n' for name in names)

@@ -94,7 +94,7 @@ LONG = "12345678901234567890.12345678901234567890"
         ("fixed", 9007199254740993, 9007199254740993),
         ("fixed", "9223372036854775807", 2**63 - 1),
         ("fixed", "0.1", 0.1),
-        ("fixed", LONG, float(LONG)),  # SQLite has no longer numbers
+        ("fixed", LONG, float(LONG)),  # SQLite has no larger numbers
         ("count", "-9223372036854775808", -(2**63)),
         ("free", f'{{"a": {LONG}}}', {"a": LONG}),
         ("free", "9223372036854775808", 2**63),
