@@ -11,20 +11,20 @@ from specum_runs import restored, rows_of
 
 @pytest.fixture(scope="session")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A user's session of the kit, for all tests that use the initial project."""
+    """Yield a user's session of the kit for tests on the initial project."""
     with sitting(tmp_path_factory.mktemp("specum")) as desk:
         yield desk
 
 
 @pytest.fixture(scope="session")
 def project_rows(session: Desk) -> dict[str, list[tuple[object, ...]]]:
-    """The initial rows of the project's tables."""
+    """Return the initial rows of the project's tables."""
     return rows_of(session.root)
 
 
 @pytest.fixture
 def desk(session: Desk, project_rows: dict[str, list[tuple[object, ...]]]) -> Desk:
-    """The session, on a project without specs and with its initial tasks."""
+    """Return the session on a project without specs and with its initial tasks."""
     session.clear()
     restored(session.root, project_rows)
     return session
@@ -32,11 +32,11 @@ def desk(session: Desk, project_rows: dict[str, list[tuple[object, ...]]]) -> De
 
 @pytest.fixture
 def root(desk: Desk) -> Path:
-    """The project of that session, for tests that may not change its schema."""
+    """Return the project of that session, for tests that may not change its schema."""
     return desk.root
 
 
 @pytest.fixture
 def driver(desk: Desk) -> Driver:
-    """The client of that session."""
+    """Return the client of that session."""
     return desk.driver

@@ -25,7 +25,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def dela(
     root: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Driver]:
-    """A server on the repository, with some allowed make targets and one missing runner."""
+    """Yield a server on the repository, with some allowed make targets and one missing runner."""
     home = tmp_path_factory.mktemp("home")
     with serving(root, home, era=request.param) as driver:
         poetry = entry("Task", root / "pyproject.toml", "report")

@@ -68,7 +68,7 @@ def request(version: str, identity: int, call: Call) -> dict[str, Any]:
 
 
 def session(version: str, calls: Sequence[Call]) -> list[dict[str, Any]]:
-    """The frames of a whole session: its opening and some calls, numbered from 1."""
+    """Return the frames of a session: the opening and some calls, numbered from 1."""
     frames = [request(version, number, call) for number, call in enumerate(calls, 1)]
     if version >= "2026":
         return frames

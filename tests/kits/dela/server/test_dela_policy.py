@@ -49,7 +49,7 @@ LOOKER = 'base = "task_execution"\nallow = {dela = ["list_tasks", "task_start", 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The repository of the fixture, whose discipline docs may not start or stop anything."""
+    """Return the fixture's repository; its discipline docs cannot start or stop tasks."""
     root = tmp_path_factory.mktemp("policy") / "project"
     lay_down("dela", root, OF_DOCS)
     recipes = root / ".ralph" / "recipes"
@@ -225,7 +225,7 @@ class TestRecipes:
 
 
 def _without(told: str, tool: str) -> str:
-    """A listing and instructions without the schema of one tool."""
+    """Return a listing and instructions without the schema of one tool."""
     return re.sub(rf'\{{"name": "{tool}".*?(?=\{{"name": )', "", told)
 
 

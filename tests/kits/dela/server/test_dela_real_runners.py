@@ -279,7 +279,7 @@ SPOKEN = {
 
 @pytest.fixture(scope="module")
 def spoken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """A server whose PATH has, for every runner, a program that prints its arguments."""
+    """Yield a server with a fake program in PATH for every runner, which prints its arguments."""
     programs = tmp_path_factory.mktemp("programs")
     names = ("uv", "poetry", "poe", "turbo", "act", "docker", "gradle", "mvn")
     for name in (*names, "yarn", "pnpm", "bun"):

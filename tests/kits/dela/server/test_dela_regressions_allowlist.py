@@ -68,7 +68,7 @@ def serving_all(root: Path, home: Path) -> Iterator[Driver]:
 
 @pytest.fixture
 def dela(serving_all: Driver, root: Path, home: Path) -> Driver:
-    """A server on the project, with all tasks allowed."""
+    """Return a server on the project, with all tasks allowed."""
     allow(home, entry("Directory", root))
     return serving_all
 

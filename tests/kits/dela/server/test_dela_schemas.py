@@ -38,7 +38,7 @@ class TestStructured:
             yield driver
 
     def held(self, dela: Driver, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The structured answer of a call, which must be the text's and hold any schema."""
+        """Return the structured answer of a call; fails unless it matches text and schema."""
         (schema,) = (each.get("outputSchema", {}) for each in dela.tools() if tool == each["name"])
         text, structured = dela.both(tool, arguments)
         assert structured is not None

@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def linked(tmp_path: Path) -> Iterator[Path]:
-    """The other worktree; the user has a separate home."""
+    """Yield the other worktree; the user has a separate home."""
     with at_home(tmp_path / "home"):
         yield tmp_path / "linked"
 

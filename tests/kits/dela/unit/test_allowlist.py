@@ -13,7 +13,7 @@ OLD_FILE = ".dela/allowlist.toml"
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home without anything in it."""
+    """Return an empty home directory."""
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -22,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with two files of tasks, and a link to the folder next to it."""
+    """Return a project with two task files and a link to a directory outside."""
     project = tmp_path / "project"
     (project / "sub").mkdir(parents=True)
     (project / "Makefile").touch()
@@ -33,13 +33,13 @@ def project(tmp_path: Path) -> Path:
 
 
 def entry(path: object, scope: str, *tasks: str) -> str:
-    """An entry of an allowlist."""
+    """Return an entry of an allowlist."""
     names = f"tasks = {list(tasks)}\n" if tasks else ""
     return f'[[entries]]\npath = "{path}"\nscope = "{scope}"\n{names}'
 
 
 def written(path: Path, *entries: str) -> Allowlist:
-    """The allowlist in a file with these entries."""
+    """Write an allowlist with these entries and return it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(entries), encoding="utf-8")
     return listed_in(path)

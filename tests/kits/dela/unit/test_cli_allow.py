@@ -49,7 +49,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project with a Makefile and, with a test of the same name, scripts of npm."""
+    """Return a project with a Makefile and npm scripts, which both define "test"."""
     root = tmp_path / "project"
     (root / ".ralph").mkdir(parents=True)
     (root / "sub").mkdir()
@@ -108,7 +108,7 @@ def at_terminal(
 
 
 def entries(home: Path) -> list[dict[str, Any]]:
-    """The entries of the user's allowlist."""
+    """Return the entries of the user's allowlist."""
     values = tomllib.loads((home / LIST).read_text(encoding="utf-8"))
     found: list[dict[str, Any]] = values["entries"]
     return found

@@ -21,7 +21,7 @@ def folder(root: Path, text: str, name: str = "compose.yaml") -> Folder:
 
 
 def services(root: Path, text: str) -> list[tuple[str, tuple[str, ...], str | None]]:
-    """The tasks beyond the first `up` and `down`, as (name, argv, description)."""
+    """Return the tasks after the first `up` and `down`, as (name, argv, description)."""
     tasks = list(compose_tasks(folder(root, text)))
     assert [task.name for task in tasks[:2]] == ["up", "down"]
     return [(task.name, task.argv, task.description) for task in tasks[2:]]

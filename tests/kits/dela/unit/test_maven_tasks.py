@@ -16,7 +16,7 @@ PHASES = ["clean", "validate", "compile", "test", "package", "verify", "install"
 
 
 def plugin(artifact: str, *goals: str, group: str = "") -> str:
-    """A plugin with one execution of these goals."""
+    """Return a plugin with one execution of these goals."""
     named = f"<groupId>{group}</groupId>" if group else ""
     listed = "".join(f"<goal>{goal}</goal>" for goal in goals)
     execution = f"<executions><execution><goals>{listed}</goals></execution></executions>"

@@ -28,23 +28,23 @@ NOTE = "Asked: Which time zone?\n\nThe user answered: UTC"
 
 @pytest.fixture(params=ENGINES)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A project with three ready tasks."""
+    """Yield a project with three ready tasks."""
     with held_on(request.param, tmp_path / "p") as project:
         yield project
 
 
 def agent(session: PreparedSession) -> AbstractContextManager[Driver]:
-    """The client of a session's agent."""
+    """Return the client of a session's agent."""
     return client_of(session.mcp_config, environment=dsn())
 
 
 def dsn() -> dict[str, str]:
-    """The variable that names the database of a server."""
+    """Return the environment variable for the database of a server."""
     return {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
 
 
 def asking(root: Path, **arguments: object) -> str:
-    """A session that asks about task 2 and ends; return its id."""
+    """Run a session that asks about task 2; return its id."""
     session = taken(root, 2)
     with agent(session) as server:
         server.call("set_task_status", status="in_progress")
@@ -54,7 +54,7 @@ def asking(root: Path, **arguments: object) -> str:
 
 
 def brief(root: Path) -> str:
-    """The task part of the brief of the next session on task 2, which ends at once."""
+    """Run another session on task 2; return the task part of its brief."""
     session = taken(root, 2)
     end_claim(session, "asked")
     return session.prompt

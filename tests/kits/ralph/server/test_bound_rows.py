@@ -31,13 +31,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def agent(project: Path) -> Iterator[Driver]:
-    """An agent that executes task 1."""
+    """Yield the client of an agent that executes task 1."""
     with connected(project, "task_execution", task_id=1) as driver:
         yield driver
 
 
 def schema_of(described: Mapping[str, Any], tool: str) -> dict[str, Any]:
-    """The input schema of one of the tools that a session sees."""
+    """Return the input schema of one of the tools that a session sees."""
     (entry,) = (entry for entry in described["tools"] if entry["name"] == tool)
     schema: dict[str, Any] = entry["inputSchema"]
     return schema

@@ -134,7 +134,7 @@ class TestParts:
 
 @pytest.fixture(scope="module")
 def hostile(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every text of every row tries to leave its fence."""
+    """Return a project in which the text of every row tries to leave its fence."""
     root = tmp_path_factory.mktemp("hostile") / "p"
     made_here(shutil.copytree(project, root))
     lists = {"acceptance_criteria", "skills", "context_files"}

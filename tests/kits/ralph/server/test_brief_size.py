@@ -134,7 +134,7 @@ class TestFeaturesAsResources:
     """With `features = "resource"` the brief names the resource, which the session can read."""
 
     def told(self, root: Path, mode: str, recipe: str, **rows: Any) -> tuple[str, str]:
-        """The task part of the brief of a session, and the resource that it names."""
+        """Return the task part of a session's brief and the resource that it names."""
         config = f'[brief]\nfeatures = "{mode}"\n'
         (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
         session = opened(made_here(root), recipe, **rows)

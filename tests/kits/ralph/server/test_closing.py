@@ -55,7 +55,7 @@ QUERIES = (":exec INSERT INTO notes (body, task) VALUES (:body, :task) RETURNING
 def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
-    """A project with a check, an additional table, queries and a custom tool."""
+    """Yield a project with a check, an additional table, queries and a custom tool."""
     folder = tmp_path_factory.mktemp("closing") / "p"
     ledger = LEDGER.read_text(encoding="utf-8")
     with project_on(request.param, folder, ledger, MARKER, THIRD, READY, NOTES) as root:
@@ -77,7 +77,7 @@ def model(
 
 @pytest.fixture
 def root(model: Path) -> Iterator[Path]:
-    """The same, its three tasks pending and its check failing."""
+    """Yield the project; afterwards reset its rows and make its check fail again."""
     yield model
     (model / "good").unlink(missing_ok=True)
     for table in ("notes", "ralphgen_claims", "ralphgen_evidence", "ralphgen_journal"):
@@ -103,7 +103,7 @@ def run(root: Path, sql: str) -> None:
 
 @pytest.fixture
 def trigger(root: Path) -> Iterator[None]:
-    """The application closes the task of each new note."""
+    """Create a trigger of the app that closes the task of each new note."""
     close = "UPDATE tasks SET status = 'done' WHERE id = new.task;"
     if database_place(root) is None:
         run(root, f"CREATE TRIGGER trg AFTER INSERT ON notes BEGIN {close} END")

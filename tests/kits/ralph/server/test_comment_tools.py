@@ -10,7 +10,7 @@ from driving import Driver, connected, query
 
 @pytest.fixture(scope="module")
 def agent(project: Path, server: Driver) -> Iterator[Driver]:
-    """An agent's session, in addition to the user's."""
+    """Yield an agent's session, in addition to the user's."""
     assert server.names()
     with connected(project, "task_execution", discipline="backend") as driver:
         yield driver

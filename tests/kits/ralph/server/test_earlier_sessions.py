@@ -32,7 +32,7 @@ FAILS, PASSES = "raise SystemExit(1)\n", "pass\n"
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project whose protected test fails."""
+    """Return a project whose protected test fails."""
     root = tmp_path / "p"
     written(root, [("tests/run.py", FAILS), ("tests/other.py", "")])
     proved_project(root, RULES)

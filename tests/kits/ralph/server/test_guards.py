@@ -24,7 +24,7 @@ BROKEN = b'["caf\xe9"]'
 
 
 def respelled(root: Path, *changes: tuple[str, str], config: str = "") -> Path:
-    """A project whose schema differs from a8 in some places of its text."""
+    """Write a project whose schema differs from a8 in these texts."""
     text = (SCHEMAS / "a8.sql").read_text(encoding="utf-8")
     for old, new in changes:
         assert old in text

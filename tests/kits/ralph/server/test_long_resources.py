@@ -57,7 +57,7 @@ def text_at(server: Wire, uri: str) -> str:
 
 
 def pages(server: Wire, uri: str) -> Iterator[Mapping[str, Any]]:
-    """The pages from a URI on."""
+    """Yield the pages of a resource, starting at a URI."""
     following: str | None = uri
     while following:
         page = json.loads(text_at(server, following))

@@ -27,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
 
 
 def told(server: Wire, tool: str, **arguments: object) -> dict[str, Any]:
-    """The answer of a tool, or its refusal as `refused`; the server must stay small."""
+    """Return the answer of a tool, or its refusal as `refused`; checks the memory use."""
     result = server.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
     text = result["content"][0]["text"]
     assert megabytes(server) < MOST

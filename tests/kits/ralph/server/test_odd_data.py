@@ -43,7 +43,7 @@ def insert(connection: sqlite3.Connection, table: str, **values: object) -> int:
 
 
 def fill(connection: sqlite3.Connection) -> None:
-    """Rows that no tool would write; the bash server had foreign keys off."""
+    """Insert rows that no tool would write; the bash server had foreign keys off."""
     connection.execute("PRAGMA foreign_keys = OFF")
     base = {"feature": "auth", "discipline": "backend"}
     for at, (name, (stored, _)) in enumerate(ODD_LISTS.items()):

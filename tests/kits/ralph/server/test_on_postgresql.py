@@ -159,7 +159,7 @@ def told(text: str) -> str:
 
 
 def asked(server: Driver, tool: str, arguments: Mapping[str, Any]) -> tuple[object, str]:
-    """Whether a call failed, and its answer, in the words of PostgreSQL."""
+    """Return whether a call failed, and its answer, in the wording of PostgreSQL."""
     try:
         failed, text = server.ask(tool, arguments)
     except Exception as error:  # noqa: BLE001 - whatever the SDK's client raises has to be equal
@@ -211,9 +211,9 @@ def test_the_journal_of_a_session_and_of_its_undo_is_the_same(tmp_path: Path) ->
 
 
 def journal(root: Path) -> list[tuple[str, ...]]:
-    """The entries, without moments: session, tool, table, row, before and after.
+    """Return the journal without times: session, tool, table, row, before and after.
 
-    A column of JSON holds a list in PostgreSQL, and its text in SQLite.
+    A JSON column contains a list in PostgreSQL and its text in SQLite.
     """
     found = []
     for entry in read_entries(root):
@@ -229,7 +229,7 @@ def journal(root: Path) -> list[tuple[str, ...]]:
 
 
 def some_call(random: Random) -> Call:
-    """A call that may be refused; comments are not deleted."""
+    """Return a random call, which may be refused; comments are not deleted."""
     name, task = random.choice(NAMES), random.choice(IDS)
     home = {"feature": random.choice(NAMES[:2]), "discipline": random.choice(("backend", "qa"))}
     text, needed = random.choice(TEXTS), random.choice(LISTS)
@@ -277,7 +277,7 @@ def test_random_calls_are_answered_the_same(both: Pair, seed: int) -> None:
 
 
 def unnumbered(answer: tuple[object, str]) -> tuple[object, object]:
-    """An answer without numbers of comments."""
+    """Return an answer without comment ids."""
     try:
         facts = json.loads(answer[1])
     except ValueError:  # a refusal

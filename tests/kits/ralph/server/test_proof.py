@@ -19,7 +19,7 @@ PROTECTED = '[done]\nprotect = ["golden/**", "secret.log", "**/helper.py"]\n'
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A project whose tests pass, with protected files and a nested repository."""
+    """Return a project whose tests pass, with protected files and a nested repository."""
     root = tmp_path / "p"
     files = [
         ("golden/a.txt", "a"),

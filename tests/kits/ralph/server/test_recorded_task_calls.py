@@ -106,7 +106,7 @@ def reset(root: Path, status: str, holder: str = "none", own: str = "") -> list[
 
 
 def calls_of(server: Driver, *, bound: bool) -> dict[str, Call]:
-    """Each call of a server's client on the task, by its name."""
+    """Return each call on the task of a server's client, by name."""
     task = {} if bound else {"id": TASK}
     calls: dict[str, tuple[str, dict[str, Any]]] = {
         f"status {new}": ("set_task_status", {**task, "status": new, **reason_of(new)})
@@ -139,7 +139,7 @@ def reason_of(status: str) -> dict[str, str]:
 
 @contextmanager
 def bound(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
-    """An agent's session on the task."""
+    """Yield an agent's session on the task."""
     reset(root, "pending")
     made = opened(root, "task_execution", task=TASK)
     with client_of(made.mcp_config, environment=variables()) as server:
@@ -148,21 +148,21 @@ def bound(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
 
 @contextmanager
 def unbound(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
-    """An agent's session on any task."""
+    """Yield an agent's session on any task."""
     with connected(root, "opus_review", env=variables()) as server:
         yield "", calls_of(server, bound=False)
 
 
 @contextmanager
 def manual(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
-    """The user's session."""
+    """Yield the user's session."""
     with connected(root, env=variables()) as server:
         yield "", calls_of(server, bound=False)
 
 
 @contextmanager
 def command_line(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
-    """The commands on tasks."""
+    """Yield the commands on tasks."""
 
     def run(new: str) -> str:
         done = ralphgen("task", "status", str(TASK), new, "--project", root)
@@ -173,7 +173,7 @@ def command_line(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call
 
 @contextmanager
 def board(root: Path, status: str) -> Iterator[tuple[str, dict[str, Call]]]:
-    """The form of a task's page."""
+    """Yield the form of a task's page."""
     actions = TaskActions(root)
 
     def post(new: str) -> str:
@@ -185,7 +185,7 @@ def board(root: Path, status: str) -> Iterator[tuple[str, dict[str, Call]]]:
 
 @contextmanager
 def undo(root: Path, status: str) -> Iterator[tuple[str, dict[str, Call]]]:
-    """The undo of a session that has set the task to the status from another."""
+    """Yield the undo of a session that changed the task to the status."""
 
     def back(old: str) -> str:
         run_sql(root, "DELETE FROM ralphgen_journal")

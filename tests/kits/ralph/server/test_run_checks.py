@@ -30,7 +30,7 @@ GATE = "import pathlib, time\nwhile not pathlib.Path('go.log').exists(): time.sl
 
 
 def counted(program: str) -> str:
-    """A check that notes in an ignored file that it was run, then runs a program."""
+    """Return a check that records its run in an ignored file, then runs a program."""
     return check("tests", *python(f"open('runs.log', 'a').write('x')\n{program}"))
 
 

@@ -67,7 +67,7 @@ SAMPLE = ("a0", "a4", "a6", "a8", "b1", "b3", "b6")
 
 
 def arguments(driver: Driver) -> dict[str, str]:
-    """The arguments of every tool, in order."""
+    """Return the arguments of every tool, in order."""
     return {tool["name"]: " ".join(tool["inputSchema"]["properties"]) for tool in driver.tools()}
 
 
@@ -96,7 +96,7 @@ def test_each_era_offers_its_tools_and_they_work(tmp_path: Path, era: str) -> No
 
 
 def create_read_and_update(driver: Driver, comment: str, *, has_learnings: bool) -> None:
-    """A task, a feature and a comment, written and read back."""
+    """Write a task, a feature and a comment, and read them back."""
     driver.call("create_feature", name="billing", display_name="Billing")
     made = driver.call("create_task", feature="billing", discipline="backend", title="Pay")
     task = made.get("id") or made["task"]["id"]

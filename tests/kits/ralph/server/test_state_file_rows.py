@@ -93,7 +93,7 @@ def test_every_answer_is_that_of_files(both: tuple[Path, Path, str], seed: int) 
 
 
 def walked(server: Driver, read: str) -> list[tuple[str, int, str | None]]:
-    """All pages from the end, with how many entries each has and the cursor behind it."""
+    """Read all pages from the end; return text, number of entries and cursor of each."""
     found: list[tuple[str, int, str | None]] = []
     cursor: str | None = None
     while not found or cursor is not None:
@@ -104,7 +104,7 @@ def walked(server: Driver, read: str) -> list[tuple[str, int, str | None]]:
 
 
 def line_changes(root: Path) -> list[tuple[str, str, str, str]]:
-    """The log, as people and programs see it."""
+    """Return the changes of lines in the log, as shown by the commands."""
     return [
         (one.session, one.tool, one.table, told(str(one.as_json()["after"])))
         for one in log(root)

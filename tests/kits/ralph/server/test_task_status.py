@@ -130,7 +130,7 @@ def test_a_reason_that_nothing_can_store_is_not_required(tmp_path: Path) -> None
 
 @contextmanager
 def served(folder: Path, *statements: str) -> Iterator[Driver]:
-    """A server of a project whose schema was changed."""
+    """Yield a server of a project whose schema was changed."""
     root = lay_down("full", folder / "p", *statements)
     regenerate(root, force=False, say=quiet)
     with connected(root, "manual") as server:

@@ -69,7 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 def over_http(
     server: HttpServer, bearer: str, kind: str, capabilities: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The result of a call that comes with a forged answer."""
+    """Return the result of a call with a forged answer."""
     tool, arguments = CALLS[kind]
     question, content = FORGERIES[kind]
     params = {

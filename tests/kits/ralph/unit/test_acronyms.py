@@ -62,7 +62,7 @@ def test_after_999_collisions_letters_come_in() -> None:
 
 @pytest.fixture
 def every_one(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Every acronym that "zebra" can get, of an alphabet of five: 36^4 would take seconds."""
+    """Return every acronym for "zebra" in an alphabet of five; 36^4 would take seconds."""
     monkeypatch.setattr("ralphgen.kits.ralph.server.features.DIGITS", FEW)
     numbered = {f"Z{number:03}" for number in range(1, 1_000)}
     return {"ZEBR", "ZBRR", *numbered, *map("".join, product(FEW, repeat=4))}

@@ -120,7 +120,7 @@ def test_sections_are_cut_in_order_and_only_as_far_as_needed(
 
 
 def is_least(section: Section) -> bool:
-    """Whether nothing of a section is shown, or showing nothing would take more room."""
+    """Return whether a section is hidden, or hiding it would take more room."""
     if section.is_cut and not section.kept:
         return True
     bare = Section(section.title, section.items, rank=0, resource=section.resource)

@@ -52,7 +52,7 @@ def learn(
 
 
 def stored(text: str, **members: object) -> dict[str, Any]:
-    """A learning as Ralph stores it."""
+    """Return a learning as Ralph stores it."""
     learning = {"text": text, "source": "auto", "created": LATER, "hit_count": 1}
     return {**learning, "reviewed": False, "review_count": 0, **members}
 

@@ -11,7 +11,7 @@ ACYCLIC = st.tuples(*(st.lists(st.integers(0, task)) if task else st.just([]) fo
 
 
 def followed(needs: dict[int, list[int]], task: int) -> int:
-    """The tasks that wait for one, found one after the other."""
+    """Return the number of tasks that wait for one, found by following dependencies."""
     found: set[int] = set()
     ways = [task]
     while ways:

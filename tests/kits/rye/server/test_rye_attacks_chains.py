@@ -29,7 +29,7 @@ def unsigned(path: Path) -> str:
 
 @pytest.fixture
 def rye(shared: Rye) -> Rye:
-    """The same, without items."""
+    """Return the session without items."""
     shared.clear()
     (shared.folder / "marker").unlink(missing_ok=True)
     return shared
@@ -97,7 +97,7 @@ def served_intact(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 
 @pytest.fixture
 def intact(served_intact: Rye) -> Rye:
-    """The same, without items."""
+    """Return the session without items."""
     served_intact.clear()
     (served_intact.folder / "marker").unlink(missing_ok=True)
     return served_intact

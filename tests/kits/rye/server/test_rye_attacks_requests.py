@@ -89,7 +89,7 @@ def open_session(tmp_path_factory: pytest.TempPathFactory, local: Host) -> Itera
 
 @pytest.fixture
 def rye(open_session: Rye, local: Host) -> Rye:
-    """The same, without items."""
+    """Return the session without items."""
     open_session.clear()
     local.asked.clear()
     return open_session

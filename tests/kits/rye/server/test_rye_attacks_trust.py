@@ -75,7 +75,7 @@ def rye(usual: Rye) -> Rye:
 
 @pytest.fixture
 def wary(strict: Rye) -> Rye:
-    """The strict session, without items."""
+    """Return the strict session, without items."""
     strict.clear()
     return strict
 

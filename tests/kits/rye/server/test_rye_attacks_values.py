@@ -96,7 +96,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 
 @pytest.fixture
 def rye(served: Rye) -> Rye:
-    """The same, without items."""
+    """Return the session without items."""
     served.clear()
     return served
 

@@ -12,7 +12,7 @@ from specum_runs import TASKS, changing, lay_spec, ok
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A project whose schema a test may change."""
+    """Return a project whose schema a test may change."""
     return create_project(tmp_path / "own", config=KITS)
 
 

@@ -216,7 +216,7 @@ class TestSummary:
     """The summary occurs once in the progress file, and damages nothing else there."""
 
     def completed(self, desk: Desk, progress: str, summary: str) -> str:
-        """The progress file after a phase, without its date."""
+        """Return the progress file after a phase, without its date."""
         desk.spec_in("research")
         desk.write("auth", ".progress.md", progress)
         desk.says("ralph_complete_phase", phase="research", summary=summary)

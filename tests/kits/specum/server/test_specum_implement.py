@@ -55,7 +55,7 @@ def handed(text: str) -> tuple[str, str, str]:
 
 
 def title(text: str) -> str:
-    """The id of the task in an answer."""
+    """Return the id of the task in an answer."""
     return re.sub(r"^[-*]\s+\[ \]\s+(\S+).*", r"\1", handed(text)[2], flags=re.DOTALL)
 
 

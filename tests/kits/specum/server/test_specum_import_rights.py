@@ -14,7 +14,7 @@ ARGUMENTS = {"import_tasks", "feature", "discipline"}
 
 
 def offered(root: Path, recipe: str, **facts: Any) -> set[str]:
-    """The arguments of the bridge that a session of the recipe sees."""
+    """Return the arguments of the bridge that a session of the recipe sees."""
     with connected(root, recipe, kit="specum", **facts) as driver:
         for tool in driver.tools():
             if tool["name"] == "ralph_complete_phase":

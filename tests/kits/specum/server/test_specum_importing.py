@@ -56,7 +56,7 @@ HOSTILE = """\
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """A project whose schema a test may change."""
+    """Return a project whose schema a test may change."""
     return create_project(tmp_path / "own", config=KITS)
 
 
@@ -234,7 +234,7 @@ def test_a_character_that_no_database_holds_is_refused_before_anything_is_made(
 
 
 def least(root: Path, more: str) -> Path:
-    """A project whose tasks have five columns, and `more`."""
+    """Create a project whose tasks have five columns, and `more`."""
     create_database(root, LEAST.format(more=more))
     (root / ".ralph" / "ralphgen.toml").write_text(KITS, encoding="utf-8")
     regenerate(root, force=False, say=quiet)

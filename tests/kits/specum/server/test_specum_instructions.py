@@ -35,7 +35,7 @@ def shipped(kind: str, name: str) -> str:
 
 
 def fenced(text: str, fence: str = "````") -> str:
-    """A text as an answer shows it."""
+    """Return a text in a fence, as in an answer."""
     return f"{fence}markdown\n{text}\n{fence}"
 
 

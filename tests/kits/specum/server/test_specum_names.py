@@ -57,7 +57,7 @@ BAD_NAMES = [
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A spec, a link to a folder next to the project, a file, and possible targets of a name."""
+    """Yield a session with a spec, an outward link, a file, and possible targets of a name."""
     folder = tmp_path_factory.mktemp("sweep")
     with sitting(folder) as desk:
         desk.spec_in("research")
@@ -71,7 +71,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
 
 @pytest.fixture(scope="module")
 def around(sweep: Desk) -> dict[str, tuple[bytes, int]]:
-    """All around the specs, before any name is given."""
+    """Return the files around the specs, before any call."""
     return sweep.outside()
 
 

@@ -43,13 +43,13 @@ def person(project: Path, request: pytest.FixtureRequest) -> Iterator[Driver]:
 
 
 def entries(driver: Driver) -> list[dict[str, Any]]:
-    """The answer to `prompts/list`."""
+    """Return the answer to `prompts/list`."""
     found = driver.portal.call(driver.client.list_prompts).prompts
     return [prompt.model_dump(mode="json", exclude_none=True) for prompt in found]
 
 
 def said(driver: Driver, name: str, arguments: Mapping[str, str] | None = None) -> str:
-    """The one message of a prompt."""
+    """Return the one message of a prompt."""
     found = driver.portal.call(driver.client.get_prompt, name, dict(arguments or {}))
     (message,) = found.messages
     assert "user" == message.role

@@ -6,7 +6,7 @@ from specum_projects import GOAL, MOST, PHASES, STATE, TASK_LIST, Desk
 
 
 def rows(desk: Desk) -> list[str]:
-    """The rows of the table of specs."""
+    """Return the rows of the table of specs."""
     return [line for line in desk.says("ralph_status").splitlines() if line.startswith("| ")][1:]
 
 

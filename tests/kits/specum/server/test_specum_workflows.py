@@ -135,7 +135,7 @@ def carried_out(driver: Driver, root: Path, index: int, task: str) -> None:
 
 
 def ended(driver: Driver, root: Path) -> None:
-    """All is done: the state goes, and asking again changes nothing."""
+    """Complete a spec: its state is removed, and another call changes nothing."""
     with changing(root, f"{HOME}/{STATE}"):
         answer = ok(driver, "ralph_implement")
     assert not (root / HOME / STATE).exists()

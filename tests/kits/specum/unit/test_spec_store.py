@@ -56,7 +56,7 @@ except ToolError as error:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A project with the spec "auth", and a file next to the project."""
+    """Return a project with the spec "auth", and a file next to the project."""
     root = tmp_path / "project"
     (root / "specs/auth").mkdir(parents=True)
     (tmp_path / "secret.md").write_text(HIDDEN, encoding="utf-8")
@@ -75,7 +75,7 @@ def specs(root: Path) -> Specs:
 
 @pytest.fixture
 def open_root() -> Iterator[Path]:
-    """A project of an unprivileged user with the spec "auth" and a folder in it."""
+    """Yield a project of an unprivileged user with the spec "auth" and a folder in it."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         root.chmod(0o755)
@@ -89,7 +89,7 @@ def open_root() -> Iterator[Path]:
 
 
 def snapshot(folder: Path) -> dict[str, bytes | str | None]:
-    """Every path below a folder with its content; links are not followed."""
+    """Return the content of every path below a directory; links are not followed."""
     return {
         str(path.relative_to(folder)): str(path.readlink())
         if path.is_symlink()
@@ -660,7 +660,7 @@ PATHS = st.text(max_size=12) | st.lists(PIECES, max_size=5).map("".join)
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a project deep in it, and unreadable files around that."""
+    """Return a directory with a deeply nested project and unreadable files around it."""
     place = tmp_path_factory.mktemp("place")
     specs = place / "a/b/c/project/specs"
     (specs / "auth").mkdir(parents=True)
@@ -692,7 +692,7 @@ class TestAnyName:
 
     @staticmethod
     def lay_out(spec: Path) -> None:
-        """A spec with a link to a file outside of it."""
+        """Create a spec with a link to a file outside of it."""
         spec.mkdir(exist_ok=True)
         if not os.path.lexists(spec / "secret.md"):
             (spec / "secret.md").symlink_to("../../secret.md")

@@ -50,7 +50,7 @@ def boxes(document: str) -> list[str]:
 
 
 def blocks(document: str) -> list[str]:
-    """Each task with its body, up to the next task or the next heading."""
+    """Return each task with its body, up to the next task or the next heading."""
     parts = re.split(r"^(?=- \[ \] |#)", document, flags=re.MULTILINE)
     return [part for part in parts if part.startswith("- [ ] ")]
 

@@ -175,7 +175,7 @@ def test_numbers_keep_their_digits(manual: Driver) -> None:
 
 
 def stored(column: str, key: str = "1") -> str | None:
-    """The text of what PostgreSQL has in a column of a row."""
+    """Return the text of a stored value in PostgreSQL."""
     with psycopg.connect(os.environ[VARIABLE]) as connection:
         sql = f"SELECT {column}::text FROM amounts WHERE id = %s"
         row = connection.execute(sql.encode(), [key]).fetchone()

@@ -37,7 +37,7 @@ Execute = Callable[[str], None]
 
 @contextmanager
 def served(folder: Path, engine: str) -> Iterator[tuple[Path, Execute, dict[str, str]]]:
-    """A project with the view `shown`, a function that runs SQL, and its environment."""
+    """Yield a project with the view `shown`, a function that runs SQL, and the environment."""
     root = folder / "p"
     (root / ".ralph").mkdir(parents=True)
     config = root / ".ralph/ralphgen.toml"
