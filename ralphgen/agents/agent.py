@@ -14,7 +14,7 @@ from ralphgen.sessions.model import PreparedSession
 DONE, BLOCKED = "done", "blocked"
 ASKED = "asked"  # of a task that waits for the user's answer
 CLOSED = {DONE: 0, BLOCKED: 3, ASKED: 3, "skipped": 3}  # statuses of a task, with their exit codes
-STOPPED, CLAIM_LOST = "stopped", "claim lost"
+STOPPED, CLAIM_LOST, OUT_OF_TIME = "stopped", "claim lost", "out of time"
 CLOSING_TOOL = "set_task_status"
 REVIEW = "opus_review"  # may open a task again, which is its work and no failure
 CLAIMED_CODE, OPEN_CODE, FAILED_CODE, SPENT_CODE = 4, 5, 6, 7
@@ -118,7 +118,7 @@ def outcome_of(end: AgentEnd, status: str | None, *, closes: bool) -> Outcome:
     if end.unavailable or end.rate_limited:  # also if its time was up while it waited for the model
         return UNAVAILABLE if end.unavailable else RATE_LIMITED
     if end.out_of_time or end.out_of_budget:
-        return Outcome("out of time", SPENT_CODE) if end.out_of_time else OUT_OF_BUDGET
+        return Outcome(OUT_OF_TIME, SPENT_CODE) if end.out_of_time else OUT_OF_BUDGET
     ended = Outcome("open", OPEN_CODE) if closes else Outcome("ended", 0)
     return FAILED if end.failed else ended
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 from ralphgen.agents.agent import NO_LIMIT, Limit
 from ralphgen.errors import ProgramError, RalphgenError, UsageError, harmless, plain
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions.claims import NothingReadyError
+from ralphgen.sessions.claims import RUN_ENDED, NothingReadyError
 from ralphgen.sessions.model import CLAUDE
 
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -230,8 +230,8 @@ class Assignment:
     """A worker's next job: a session on the next task, or a review.
 
     `agent` is the name of its agent. `cost` is its budget in US dollars, None without a limit, and
-    `seconds` its time limit. Tasks in `behind` come after all others. `seen` is the number of jobs
-    that had ended when it began.
+    `seconds` its time limit; with `ends_run`, the run ends then. Tasks in `behind` come after all
+    others. `seen` is the number of jobs that had ended when it began.
     """
 
     review: bool
@@ -241,6 +241,7 @@ class Assignment:
     behind: frozenset[int]
     seen: int
     begun: float
+    ends_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -580,15 +581,24 @@ class Run:
         if limits.max_cost is not None:
             cost = self._left() / max(1, limits.parallel - len(self._running))
         free = self._free() or next(iter(self._agents.values()))
-        seconds, behind = min(limits.timeout, self._time_left()[0]), frozenset(self._behind)
-        return Assignment(self._review_is_due(), free.name, cost, seconds, behind, self._ended, now)
+        left, behind = self._time_left()[0], frozenset(self._behind)
+        return Assignment(
+            self._review_is_due(),
+            free.name,
+            cost,
+            min(limits.timeout, left),
+            behind,
+            self._ended,
+            now,
+            ends_run=left < limits.timeout,
+        )
 
     def _count(self, task: int, outcome: str) -> None:
         if outcome in CLOSED:
             self._stuck.clear()
             self._behind.discard(task)
             self._since_review += outcome == "done"
-        elif outcome not in (PENDING, ASKED):
+        elif outcome not in (PENDING, ASKED, RUN_ENDED):
             self._behind.add(task)
             self._stuck.add(task)
             if len(self._stuck) >= self.limits.no_progress:

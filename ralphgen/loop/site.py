@@ -19,10 +19,12 @@ from ralphgen.agents.agent import (
     DONE,
     NOTHING_USED,
     OUT_OF_BUDGET,
+    OUT_OF_TIME,
     STOPPED,
     Agent,
     AgentLine,
     LaunchOptions,
+    Outcome,
 )
 from ralphgen.agents.launch import SessionEnd, close_record, launch_session
 from ralphgen.emit.trust import content_items, record_items, untrusted
@@ -67,8 +69,10 @@ from ralphgen.project.rows import open_rows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks.claims import live_claims
 from ralphgen.sessions.claims import (
+    INTERRUPTED,
     NO_ATTEMPT,
     NOT_MADE,
+    RUN_ENDED,
     NothingReadyError,
     end_claim,
     keep_claim,
@@ -167,7 +171,7 @@ class ProjectWorkplace:
             job = replace(job, cost=self._cost(session.task, job.cost))
             with ExitStack() as held:
                 lost = held.enter_context(keep_claim(session.claim))
-                end = self._launched(session, job, worker, lost)
+                end = self._of_run(self._launched(session, job, worker, lost), job)
                 self._count_cost(session.task, end, job.cost)
                 outcome = self._concluded(session, end, worker, held)
         except BaseException:
@@ -175,6 +179,15 @@ class ProjectWorkplace:
             remove(session.folder)  # nothing runs in it
             raise
         return Result(session.task, outcome, end.usage.cost, end.fault, end.limit, end.unavailable)
+
+    def _of_run(self, end: SessionEnd, job: Assignment) -> SessionEnd:
+        """Return the end of a session, with another outcome if the end of the run caused it."""
+        word = end.outcome.word
+        if word == OUT_OF_TIME and job.ends_run:
+            word = RUN_ENDED
+        elif word == STOPPED and self._stop.is_set():
+            word = INTERRUPTED
+        return replace(end, outcome=Outcome(word, end.outcome.exit_code))
 
     def _cost(self, task: int | None, share: float | None) -> float | None:
         """Return the budget of a session: its share, but at most the rest of its task's budget."""

@@ -188,8 +188,9 @@ NOT_MADE = "it could not be created"
 BROKEN = "environment failed"
 UNAVAILABLE = "unavailable"
 ASKED = "asked"
+RUN_ENDED, INTERRUPTED = "the run ended", "interrupted"  # a loop ended before its session
 # outcomes that the task did not cause
-NO_ATTEMPT = frozenset({RATE_LIMITED, UNAVAILABLE, NOT_MADE, BROKEN, ASKED})
+NO_ATTEMPT = frozenset({RATE_LIMITED, UNAVAILABLE, NOT_MADE, BROKEN, ASKED, RUN_ENDED, INTERRUPTED})
 NO_LEDGER = "claims require the ledger, which this project does not have"
 TRIES = 3  # to renew a claim in a third of its lease, if the database cannot be written
 

@@ -50,7 +50,7 @@ def test_ctrl_c_lets_end_what_runs_and_begins_nothing_more(tmp_path: Path) -> No
 def test_ctrl_c_again_ends_agents_and_gives_their_tasks_back(
     tmp_path: Path, signals: tuple[signal.Signals, ...], code: int
 ) -> None:
-    project = LoopProject(tmp_path, 3, {"*": [HELD]})
+    project = LoopProject(tmp_path, 3, {"*": [HELD]}, config="[loop]\nattempts = 1\n")
     loop = project.started("--parallel", "2")
     project.wait_for("loose", 2)
     for number in signals:
