@@ -145,6 +145,7 @@ THOROUGH = (
     "unit/loop/test_loop_worktrees.py",
     "unit/loop/test_night_branch.py",
     "unit/loop/test_stopped_loops.py",
+    "unit/loop/test_whole_nights.py",
     "unit/output/test_output_crashes.py",
     "unit/plugin/test_hooks.py",
     "unit/project/test_config_lock.py",

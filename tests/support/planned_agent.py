@@ -120,7 +120,8 @@ class Worker:
         self.log("said", self.agent.call(name, **arguments))
 
     def do_prompt(self) -> None:
-        self.log("prompt", sys.stdin.read())
+        given = Path(self.argv[-1])  # of another program than Claude Code
+        self.log("prompt", given.read_text(encoding="utf-8") if self.plain else sys.stdin.read())
 
     def do_say(self, text: str) -> None:
         self.agent.says(text)
