@@ -1,18 +1,24 @@
-"""`ralphgen loop --worktrees` continues the work of sessions that a limit or a merge ended."""
+"""`ralphgen loop --worktrees` continues the work of sessions that could not finish or merge."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from driving import query
+from command_line import ran
+from driving import made_here, query, quiet
 from loop_projects import LoopProject
 from merging_projects import branches
 from planned_agent import Steps
 from proved_projects import TESTS, git
 
+from ralphgen.emit.workflows import regenerate
+
 pytestmark = pytest.mark.slow
 
-ONE = "[loop]\nattempts = 5\nno_progress = 9\n"
-LIMITED: Steps = ["begin", ["write", "half.txt", "half"], "limited"]
+ONE = "[loop]\nattempts = 5\nno_progress = 9\ntimeout = 30\n"
+HALF: Steps = ["begin", ["write", "half.txt", "half"]]
+ASKS = ["tool", "set_task_status", {"status": "blocked", "question": "Which zone?"}]
 CONTINUES: Steps = [
     "begin",
     ["run", "cat", "half.txt"],
@@ -29,16 +35,25 @@ def repository(folder: Path, tasks: int, plan: dict[str, list[Steps]]) -> LoopPr
     return project
 
 
-def test_after_a_limit_the_next_session_continues_and_its_merge_has_both(tmp_path: Path) -> None:
-    project = repository(tmp_path, 1, {"1": [LIMITED, CONTINUES]})
+@pytest.mark.parametrize(
+    ("last", "outcome"), [("limited", "rate limited"), ("hang", "out of time"), (ASKS, "asked")]
+)
+def test_the_next_session_continues_and_its_merge_has_both(
+    tmp_path: Path, last: object, outcome: str
+) -> None:
+    project = repository(tmp_path, 1, {"1": [[*HALF, last], CONTINUES]})
 
     done = project.loop("--worktrees")
+    if outcome == "asked":
+        assert 5 == done.returncode, done.stderr
+        ran("task", "answer", "1", "UTC", "--project", project.root)
+        done = project.loop("--worktrees")
 
     assert 0 == done.returncode, done.stderr
     assert "task 1 starts from the work of session" in done.stderr
     assert ["0 half"] == [line["text"] for line in project.log("ran")]
     assert {"half.txt", "rest.txt"} <= {path.name for path in project.root.iterdir()}
-    assert {1: ["rate limited", "done"]} == project.outcomes()
+    assert [outcome, "done"] == project.outcomes()[1]
     assert [] == branches(project.root)
 
 
@@ -64,3 +79,40 @@ def test_a_second_conflict_blocks_the_task_with_that_reason(tmp_path: Path) -> N
     kept = branches(project.root)
     assert all("agent" == git(project.root, "show", f"{one}:both.txt") for one in kept[-1:])
     assert [] == project.held()
+
+
+def leave_out_blocked(root: Path) -> None:
+    """Let the tasks of a project have no status "blocked"."""
+    old, new = "DEFAULT 'pending'", "DEFAULT 'pending' CHECK (status IN ({}))"
+    statuses = ("draft", "pending", "in_progress", "done", "skipped")
+    with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        changed = "UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE name = 'tasks'"
+        values = ", ".join(f"'{status}'" for status in statuses)
+        connection.execute(changed, (old, new.format(values)))
+        connection.commit()
+    regenerate(root, force=True, say=quiet)
+    git(root, "commit", "--quiet", "--all", "--message", "without blocked")
+    made_here(root)
+
+
+def test_without_a_status_blocked_the_claim_is_kept_until_the_branch_is_merged(
+    tmp_path: Path,
+) -> None:
+    project = repository(tmp_path, 1, {})
+    leave_out_blocked(project.root)
+    project.follow({"1": meets(project)})
+
+    for _ in range(2):  # another loop tries the merge again, and starts no session
+        done = project.loop("--worktrees")
+        assert 5 == done.returncode, done.stderr
+        assert "merge pending: conflict with the base branch in both.txt" in done.stderr
+        assert ({1: "done"}, [1]) == (project.statuses(), project.held())
+        assert 2 == project.attempts(1)
+    kept = branches(project.root)[-1]
+    assert "agent" == git(project.root, "show", f"{kept}:both.txt")
+
+    git(project.root, "merge", "--quiet", "--no-edit", "--strategy-option=ours", kept)
+    done = project.loop("--worktrees")
+    assert 0 == done.returncode, done.stderr
+    assert ({1: "done"}, []) == (project.statuses(), project.held())
