@@ -610,7 +610,8 @@ class TreeWorkplace(ProjectWorkplace):
                     outcome,
                     comment,
                     reopens=outcome == NOT_MERGED,
-                    is_last=is_last,
+                    # work that did not merge for the first time always has a next session
+                    attempts=1 if is_last else self._project.settings.loop.attempts + 1,
                     reason=f"its work did not merge twice: {plain(text)}" if repeated else "",
                 )
                 self._say_given_up(claim.task, status, outcome, worker)

@@ -340,10 +340,13 @@ def release_claim(
     comment: str = "",
     *,
     reopens: bool = False,
-    is_last: bool = False,
+    attempts: int | None = None,
     reason: str = "",
 ) -> str | None:
-    """Let a task go that a session holds; as `end_claim`."""
+    """Let a task go that a session holds; as `end_claim`.
+
+    `attempts` replaces the number of attempts in the settings.
+    """
     ended = f'The session "{one_line(claim.session_id)}" ended: {one_line(outcome)}.'
     try:
         project = claim.project
@@ -354,7 +357,7 @@ def release_claim(
                 claim.session_id,
                 claim.task,
                 f"{ended} {comment}".strip(),
-                attempts=1 if is_last else project.settings.loop.attempts,
+                attempts=attempts or project.settings.loop.attempts,
                 counts=outcome not in NO_ATTEMPT,
                 reopens=reopens,
                 reason=reason,

@@ -16,7 +16,7 @@ from ralphgen.emit.workflows import regenerate
 
 pytestmark = pytest.mark.slow
 
-ONE = "[loop]\nattempts = 5\nno_progress = 9\ntimeout = 30\n"
+LOOP = "[loop]\nattempts = {}\nno_progress = 9\ntimeout = 30\n"
 HALF: Steps = ["begin", ["write", "half.txt", "half"]]
 ASKS = ["tool", "set_task_status", {"status": "blocked", "question": "Which zone?"}]
 CONTINUES: Steps = [
@@ -28,8 +28,11 @@ CONTINUES: Steps = [
 ]
 
 
-def repository(folder: Path, tasks: int, plan: dict[str, list[Steps]]) -> LoopProject:
-    project = LoopProject(folder, tasks, plan, config=f"{TESTS}\n{ONE}", repository=True)
+def repository(
+    folder: Path, tasks: int, plan: dict[str, list[Steps]], attempts: int = 5
+) -> LoopProject:
+    config = f"{TESTS}\n{LOOP.format(attempts)}"
+    project = LoopProject(folder, tasks, plan, config=config, repository=True)
     git(project.root, "config", "user.name", "n")
     git(project.root, "config", "user.email", "e@example.org")
     return project
@@ -65,8 +68,9 @@ def meets(project: LoopProject) -> list[Steps]:
     return [["begin", ["write", "both.txt", "agent"], "check", ["run", "sh", "-c", commit], "done"]]
 
 
-def test_a_second_conflict_blocks_the_task_with_that_reason(tmp_path: Path) -> None:
-    project = repository(tmp_path, 1, {})
+@pytest.mark.parametrize("attempts", [1, 5])
+def test_a_second_conflict_blocks_the_task_with_that_reason(tmp_path: Path, attempts: int) -> None:
+    project = repository(tmp_path, 1, {}, attempts)
     project.follow({"1": meets(project)})
 
     done = project.loop("--worktrees")
