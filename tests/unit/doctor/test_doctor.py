@@ -10,6 +10,7 @@ from driving import made_here
 from proved_projects import git
 
 from ralphgen.environment import base_interpreter
+from ralphgen.ledger.tables import VERSION
 from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow
@@ -158,7 +159,7 @@ def test_a_server_for_which_a_new_column_waits_is_found_and_started(root: Path) 
 
 
 def test_a_ledger_in_a_database_that_git_has_is_told(root: Path) -> None:
-    assert "ledger       version 1" in told_without_server(root)
+    assert f"ledger       version {VERSION}" in told_without_server(root)
     for words in (["init", "-q"], ["add", "-f", DATABASE], ["commit", "-qm", "x"]):
         git(root, *words)
     code, found, told = findings(root)

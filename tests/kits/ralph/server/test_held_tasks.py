@@ -236,7 +236,7 @@ def tool_arguments(made: PreparedSession, tool: str) -> list[str]:
 
 
 def test_agents_have_no_force(root: Path) -> None:
-    assert ["status", "reason", "summary"] == [
+    assert ["status", "reason", "summary", "question", "options"] == [
         name for name in tool_arguments(taken(root, 2), "set_task_status") if name != "id"
     ]
     with connected(root) as server:

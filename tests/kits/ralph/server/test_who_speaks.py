@@ -102,6 +102,7 @@ def test_a_token_answers_no_question_in_the_users_place(
     about: dict[str, Any] = (
         {"tsk": 1, "fea": "auth", "dis": "backend"} if recipe == "task_execution" else {}
     )
+    ran("task", "status", "1", "pending", "--force", "--project", server.root)  # no open question
     before = rows(server.root)[1]
     bearer = token(server.root, recipe, jti=f"{recipe}-{kind}", **about)
     result = over_http(server, bearer, kind, capabilities)
