@@ -9,10 +9,10 @@ from typing import Any
 
 from ralphgen.errors import RalphgenError, UsageError, harmless
 from ralphgen.runtime.values import shortened
+from ralphgen.sessions.claims import ASKED
 from ralphgen.sessions.model import PreparedSession
 
 DONE, BLOCKED = "done", "blocked"
-ASKED = "asked"  # of a task that waits for the user's answer
 CLOSED = {DONE: 0, BLOCKED: 3, ASKED: 3, "skipped": 3}  # statuses of a task, with their exit codes
 STOPPED, CLAIM_LOST, OUT_OF_TIME = "stopped", "claim lost", "out of time"
 CLOSING_TOOL = "set_task_status"

@@ -15,7 +15,6 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from ralphgen.agents.agent import (
-    ASKED,
     BLOCKED,
     BROKEN,
     CLAIM_LOST,
@@ -71,7 +70,7 @@ from ralphgen.runtime.session import BY_CLIENT
 from ralphgen.runtime.system import SESSION_VARIABLE
 from ralphgen.runtime.tasks.claims import PENDING, claim_of
 from ralphgen.runtime.tasks.proof import last_runs
-from ralphgen.sessions.claims import keep_claim
+from ralphgen.sessions.claims import ASKED, keep_claim
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import end_session

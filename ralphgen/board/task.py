@@ -77,9 +77,9 @@ if TYPE_CHECKING:
     from ralphgen.project.config import CheckSettings
 
 WAS, MORE = "was.", ".more"
-"""What stands before a field's name where a form says what was read, and after, what to add."""
+"""The prefix of a field with the value that a form read, and the suffix of one with additions."""
 NEVER = ("id", "task_id", "clear", "status")
-"""Arguments that are no fields to edit: a status has a form of its own."""
+"""Arguments without a field to edit; the status has a separate form."""
 ONE_LINE = ("title", "author")
 _UNSPEAKABLE = {0: "\ufffd", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
 

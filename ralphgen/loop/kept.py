@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ralphgen.agents.agent import ASKED, OUT_OF_TIME, RATE_LIMITED, UNAVAILABLE
+from ralphgen.agents.agent import OUT_OF_BUDGET, OUT_OF_TIME, RATE_LIMITED, UNAVAILABLE
 from ralphgen.errors import ProgramError, Say
 from ralphgen.loop.git import Git, tree_at
 from ralphgen.loop.trees import (
@@ -21,11 +21,11 @@ from ralphgen.loop.trees import (
     set_aside,
     unlock,
 )
-from ralphgen.sessions.claims import RUN_ENDED
+from ralphgen.sessions.claims import ASKED, RUN_ENDED
 
 # After these outcomes, the next session of a task starts from the work of this one.
 KEEPS = frozenset(
-    {RATE_LIMITED.word, UNAVAILABLE.word, ASKED, OUT_OF_TIME, RUN_ENDED, "out of budget"},
+    {RATE_LIMITED.word, UNAVAILABLE.word, ASKED, OUT_OF_TIME, RUN_ENDED, OUT_OF_BUDGET.word}
 )
 REF = "refs/ralph/kept/"  # by task: a blob with the facts of `Kept`
 MARKER = "^<{7} "  # begins the first line of a conflict in a file

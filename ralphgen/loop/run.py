@@ -15,7 +15,13 @@ from typing import Any, Literal, Protocol
 from ralphgen.agents.agent import NO_LIMIT, Limit
 from ralphgen.errors import ProgramError, RalphgenError, UsageError, harmless, plain
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions.claims import RUN_ENDED, NothingReadyError
+from ralphgen.sessions.claims import (
+    ASKED,
+    RATE_LIMITED,
+    RUN_ENDED,
+    UNAVAILABLE,
+    NothingReadyError,
+)
 from ralphgen.sessions.model import CLAUDE
 
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
@@ -209,9 +215,7 @@ def _used(told: Event) -> Iterator[str]:
         yield f"${cost:.4f}"
 
 
-RATE_LIMITED, UNAVAILABLE = "rate limited", "unavailable"
 PENDING = "merge pending"
-ASKED = "asked"
 STOPPED = "stopped"
 CLOSED = ("done", "skipped")  # outcomes that count as progress
 LEAST = 0.005  # US dollars: with less no session starts

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.agents.agent import (
-    ASKED,
     BLOCKED,
     DONE,
     NOTHING_USED,
@@ -69,6 +68,7 @@ from ralphgen.project.rows import open_rows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks.claims import live_claims
 from ralphgen.sessions.claims import (
+    ASKED,
     INTERRUPTED,
     NO_ATTEMPT,
     NOT_MADE,

@@ -41,11 +41,11 @@ CHOOSE, BEGIN, CLOSE = "CHOOSE", "BEGIN", "CLOSE"
 
 
 class Section:
-    """A heading with what stands under it: a text, or the items of a list.
+    """A heading and its content: a text, or the items of a list.
 
-    `rank` says when it is cut, the lowest first; None for what is never cut. `resource` has the
-    whole of it. `newest` lists lose their first items, others their last. What is `quoted` is data
-    of the project's rows; else it is text of ours or of a person, as it is.
+    Sections with the lowest `rank` are cut first; None is never cut. `resource` has the complete
+    content. `newest` lists lose their first items, others their last. `quoted` content comes from
+    the project's rows; other content is a text of ralphgen or of the user.
     """
 
     __slots__ = ("_newest", "_quoted", "items", "kept", "rank", "resource", "title")
