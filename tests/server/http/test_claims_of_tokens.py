@@ -19,7 +19,7 @@ from lifelines import until
 from ralphgen.sessions.claims import ClaimedError, end_claim
 
 pytestmark = pytest.mark.thorough
-LEASE = 60
+LEASE = 600
 SETTINGS = f"{ATTEMPTS}[claims]\nlease = {LEASE}\n{CONFIG}rate = 100000\n"
 PAST, SOON = "2020-02-10T00:00:00.000Z", "2099-02-10T00:00:00.000Z"
 

@@ -257,7 +257,7 @@ def test_a_task_that_was_proved_done_is_closed(root: Path) -> None:
         done = ralphgen("task", *words, cwd=root, more=mark)
         assert 0 == done.returncode, done.stderr
 
-    assert {} == answered(root, "Stop", {}, **mark)
+    assert {} == answered(root, "Stop", {"session_id": "c"}, **mark)
 
 
 def test_a_session_that_closes_no_task_may_stop(root: Path) -> None:
