@@ -693,8 +693,8 @@ FOREIGN_SETTINGS = "|".join(
         ),
     )
 )
-# Rules of its policy engine. `.ralph` also contains worktrees, and each of them has its own
-# `.ralph`.
+# Rules of its policy engine, which drops a rule with a quantifier behind a group that has one.
+# `.ralph` also contains worktrees, and each of them has its own `.ralph`.
 RULES = rf"""[[rule]]
 toolName = ["write_file", "replace"]
 argsPattern = '"file_path":"[^"]*\.ralph/(?!worktrees/)'
@@ -704,14 +704,14 @@ denyMessage = "only the servers may change files in .ralph"
 
 [[rule]]
 toolName = ["write_file", "replace"]
-argsPattern = '"file_path":"(?:[^"]*[/\\])?(?:{GIT_PART}|[gG][iI][tT]~\d+)[/\\":]'
+argsPattern = '"file_path":"(?:[^"]*[/\\]|)(?:{GIT_PART}|[gG][iI][tT]~\d+)[/\\":]'
 decision = "deny"
 priority = 999
 denyMessage = "the files of a repository are changed by git alone"
 
 [[rule]]
 toolName = ["write_file", "replace"]
-argsPattern = '"file_path":"([^"]*/)?({FOREIGN_SETTINGS})'
+argsPattern = '"file_path":"([^"]*/|)({FOREIGN_SETTINGS})'
 decision = "deny"
 priority = 999
 denyMessage = "clients take permissions from this file"

@@ -122,6 +122,7 @@ def test_it_is_told_its_brief_its_calls_change_the_database_and_refusals_help(
     session = played(project, agent, *turns, DONE, arguments=("Say hello",))
 
     assert 0 == session.done.returncode, session.done.stderr
+    assert "Policy file error" not in session.done.stderr
     assert "I look." in session.done.stdout
     assert "All done." in session.done.stdout
     assert f"failed {tool('set_task_status')}" in session.done.stdout
