@@ -9,6 +9,7 @@ from typing import Any
 
 from ralphgen.errors import RalphgenError, UsageError, harmless
 from ralphgen.runtime.values import shortened
+from ralphgen.sessions import claims
 from ralphgen.sessions.claims import ASKED
 from ralphgen.sessions.model import PreparedSession
 
@@ -88,10 +89,10 @@ class Outcome:
 
 
 FAILED = Outcome("failed", FAILED_CODE)
-RATE_LIMITED = Outcome("rate limited", FAILED_CODE)
+RATE_LIMITED = Outcome(claims.RATE_LIMITED, FAILED_CODE)
 OUT_OF_BUDGET = Outcome("out of budget", SPENT_CODE)
-UNAVAILABLE = Outcome("unavailable", FAILED_CODE)
-BROKEN = Outcome("environment failed", FAILED_CODE)
+UNAVAILABLE = Outcome(claims.UNAVAILABLE, FAILED_CODE)
+BROKEN = Outcome(claims.BROKEN, FAILED_CODE)
 
 
 def closes_task(session: PreparedSession) -> bool:
