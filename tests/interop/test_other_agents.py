@@ -75,6 +75,7 @@ def played(
             env={
                 "PATH": f"{program(agent).parent}{os.pathsep}{os.environ['PATH']}",
                 "HOME": str(home),
+                "TMPDIR": str(home / "tmp"),  # Codex puts no helper of its sandbox below it
                 "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"],  # the record of trust
                 "LOOP_KEY": "dummy",
                 "GEMINI_API_KEY": "dummy",
@@ -95,6 +96,7 @@ def settled(root: Path, agent: str) -> Path:
     home = root.with_name("home")
     folder = home / f".{agent}"
     folder.mkdir(parents=True, exist_ok=True)
+    (home / "tmp").mkdir(exist_ok=True)
     mark = str(home / "own-server-was-started")
     if agent == "codex":
         text = f'[mcp_servers.own]\ncommand = "touch"\nargs = ["{mark}"]\n'
