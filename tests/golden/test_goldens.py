@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import command_line
 import pytest
 from cases import FIXTURES, case_names, lay_down
-from goldens import WHOLE, Goldens
+from goldens import WHOLE, Goldens, as_json
 from sources import PACKAGE, runtime_text
 
 import ralphgen
@@ -59,7 +58,7 @@ def test_what_each_kind_of_session_is_told_is_the_golden(
 ) -> None:
     case, generated = served
 
-    goldens.check(f"{case}/expected_tools.json", {".": as_text(lists(generated.plan))})
+    goldens.check(f"{case}/expected_tools.json", {".": as_json(lists(generated.plan))})
 
 
 def test_what_is_not_rendered_is_copied(served: tuple[str, Project]) -> None:
@@ -169,7 +168,3 @@ def differing(tool: dict[str, Any], whole: dict[str, Any]) -> Any:
     assert {**whole, **rest} == {**tool, **rest}
     kept = {key: value for key, value in found.items() if value}
     return {"name": tool["name"], **kept} if kept else tool["name"]
-
-
-def as_text(value: Mapping[str, Any]) -> str:
-    return json.dumps(value, indent=1, ensure_ascii=True) + "\n"

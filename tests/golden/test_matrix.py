@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from cases import lay_down
 from driving import connected, quiet
-from goldens import Goldens
+from goldens import Goldens, as_json
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.project import Project
@@ -83,7 +83,7 @@ def test_the_matrix_is_the_golden(project: tuple[Path, Project], goldens: Golden
         about = rows(recipe, persona)
         tools = listed_tools(plan, recipe, kit, discipline=persona, rows=about)
         matrix.setdefault(recipe, {})[persona or ""] = cell(tools, everything(project[1]))
-    text = json.dumps(matrix, indent=1) + "\n"
+    text = as_json(matrix)
 
     assert set(RECIPES) == set(plan.policy.recipes)
     goldens.check(f"{CASE}/expected_matrix.json", {".": text})

@@ -18,10 +18,12 @@ are cut, so that a change that all fixtures share leaves the differences alone.
 
 import difflib
 import itertools
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cases import FIXTURES
@@ -29,6 +31,8 @@ from cases import FIXTURES
 WHOLE = ("a8", "full")
 """The fixtures that others are compared with; the first that has the place is taken."""
 FILE, ABSENT, HUNK, MORE = "=== ", " is absent", "@@", "~ lines more: "
+WIDTH = 100
+"""The columns of a golden in JSON."""
 CUT, REST = 24, "…"
 """How much of a line of the other fixture is written, and the mark that there is more."""
 
@@ -52,6 +56,36 @@ class Goldens:
             path = os.path.normpath(f"fixtures/{place}")
             text = f"{difference}\n{path} differs from the output; to update: {update}"
             pytest.fail(text, pytrace=False)
+
+
+def as_json(value: Any) -> str:
+    """Return JSON in few lines, each with as many members as fit."""
+    return "\n".join(_json_lines("", value, "")) + "\n"
+
+
+def _json_lines(head: str, value: Any, indent: str) -> list[str]:
+    """Return the lines of a value after `head`, its key, all of them indented."""
+    line = f"{indent}{head}{json.dumps(value)}"
+    if len(line) < WIDTH or not value or not isinstance(value, dict | list):
+        return [line]
+    members = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+    lines: list[str] = []
+    full = True
+    for key, member in members:
+        more = _json_lines(f"{json.dumps(key)}: " if key is not None else "", member, f"{indent} ")
+        if not full and len(more) == 1 and len(lines[-1]) + len(more[0].strip()) < WIDTH - 2:
+            lines[-1] += f", {more.pop().strip()}"
+        elif lines:
+            lines[-1] += ","
+        full = len(more) > 1
+        lines += more
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    if head:
+        lines.insert(0, f"{indent}{head}{opening}")
+    else:
+        lines[0] = f"{indent}{opening}{lines[0].strip()}"
+    lines[-1] += closing
+    return lines
 
 
 def golden(place: str) -> dict[str, str]:

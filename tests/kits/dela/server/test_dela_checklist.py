@@ -1,6 +1,5 @@
 """The checklist of dela's design on a repository with every format, and its whole listing."""
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from dela_projects import BOTH_VERSIONS, allow, at_home, entry, fixture_repository, serving
 from driving import Driver, connected
-from goldens import Goldens
+from goldens import Goldens, as_json
 
 OF_THE_MACHINE = {"runner_available", "allowlisted"}
 ALLOWED = ("test", "show", "fail", "long")
@@ -49,7 +48,7 @@ def test_the_whole_listing_is_the_golden(
         "errors": [_portable(error, root) for error in answer["errors"]],
     }
 
-    text = json.dumps(told, indent=2, ensure_ascii=False) + "\n"
+    text = as_json(told)
     goldens.check("dela/expected_tasks.json", {".": text})
 
 
