@@ -15,30 +15,32 @@ from ralphgen.ledger.tables import add_indexes, add_tables
 
 pytestmark = pytest.mark.slow
 
-EARLIER = SCHEMAS.parent / "written_by_0_1_0"
+EARLIER = SCHEMAS.parent / "written_by_0_1_0" / "project.txt"
 FILE = re.compile(r"(?m)^==== (.+)\n")
 MCP = ".ralph/mcp"
 CONTEXT = f"{MCP}/context.json"
-KITS = {"plain": ["ralph"], "tailored": ["ralph", "dela", "specum"]}
+OBSOLETE = "runtime/presence.py"
+EDITED = "specum/settings.py"
+KITS = ["ralph", "dela", "specum"]
 
 
-def lay_down(name: str, root: Path) -> Path:
-    """Create a project as left by 0.1.0, without most files that are the same in every project."""
-    _, *parts = FILE.split((EARLIER / f"{name}.txt").read_text("utf-8"))
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Create a project as left by 0.1.0, without files that an upgrade does not read."""
+    root = (tmp_path / "p").resolve()
+    _, *parts = FILE.split(EARLIER.read_text("utf-8").replace("{root}", str(root)))
     for path, text in zip(parts[::2], parts[1::2], strict=True):
         place = root / path
         place.parent.mkdir(parents=True, exist_ok=True)
         if path.endswith(".db"):
             with closing(sqlite3.connect(place)) as connection:
                 connection.executescript(text)
+        elif path.endswith(".json"):
+            place.write_text(json.dumps(json.loads(text), indent=2) + "\n", encoding="utf-8")
         else:
-            place.write_text(text.replace("{root}", str(root.resolve())), encoding="utf-8")
+            place.write_text(text, encoding="utf-8")
+    accept(root)
     return root
-
-
-@pytest.fixture(params=KITS)
-def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return lay_down(request.param, tmp_path / request.param)
 
 
 def sessions(root: Path) -> list[Path]:
@@ -60,7 +62,7 @@ def test_one_command_brings_all_of_it_along(root: Path) -> None:
     assert {path: before[path] for path in kept if not path.endswith(".db")} == {
         path: after[path] for path in kept if not path.endswith(".db")
     }
-    assert f"{MCP}/runtime/handover.py" not in after
+    assert f"{MCP}/{OBSOLETE}" not in after
     assert {".ralph/.gitignore", ".ralph/schemas/config.json"} <= {*after}
     assert '"ralphgen db ledger on"' in done.stderr
     assert "the server is already from " in ralphgen("upgrade", root).stderr
@@ -78,7 +80,7 @@ def test_a_ledger_gets_the_indexes_that_it_lacks(root: Path) -> None:
 def test_sessions_and_contexts_of_then_start_on_the_server_of_now(root: Path) -> None:
     ralphgen("upgrade", root, "--yes", "--no-install")
     assert sessions(root)
-    for kit in KITS[root.name]:
+    for kit in KITS:
         for context in (*map(on_context, sessions(root)), ()):
             command = server_command(root, kit, *context, "--check")
             done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
@@ -92,8 +94,7 @@ def test_an_upgrade_adds_no_tool_to_a_context_with_every_tool(root: Path) -> Non
     assert before == (root / CONTEXT).read_bytes()
 
 
-def test_a_context_that_a_person_has_narrowed_stays_so(tmp_path: Path) -> None:
-    root = lay_down("plain", tmp_path / "p")
+def test_a_context_that_a_person_has_narrowed_stays_so(root: Path) -> None:
     context = json.loads((root / CONTEXT).read_bytes())
     context["enabled_tools"]["ralph"].remove("delete_task")
     (root / CONTEXT).write_text(json.dumps(context), encoding="utf-8")
@@ -134,20 +135,18 @@ def test_a_database_that_is_behind_is_refused_before_anybody_is_asked(root: Path
     assert before == texts(root)
 
 
-def test_an_edit_by_hand_is_named_and_kept(tmp_path: Path) -> None:
-    root = lay_down("plain", tmp_path / "p")
-    with (root / MCP / "ralph/tasks.py").open("a", encoding="utf-8") as file:
+def test_an_edit_by_hand_is_named_and_kept(root: Path) -> None:
+    with (root / MCP / EDITED).open("a", encoding="utf-8") as file:
         file.write("# mine\n")
     before = texts(root)
     done = ralphgen("upgrade", root, "--yes", "--no-install")
 
     assert 1 == done.returncode
-    assert "error: ralph/tasks.py was edited by hand; not overwritten\n" in done.stderr
+    assert f"error: {EDITED} was edited by hand; not overwritten\n" in done.stderr
     assert {**before, f"{MCP}/.lock": b""} == {**texts(root), f"{MCP}/.lock": b""}
 
 
-def test_new_and_gone_tools_are_named(tmp_path: Path) -> None:
-    root = lay_down("plain", tmp_path / "p")
+def test_new_and_gone_tools_are_named(root: Path) -> None:
     policy = root / MCP / "policy.py"
     text = policy.read_text("utf-8").replace('"delete_task",', '"old_tool",')
     policy.write_text(text, encoding="utf-8")
@@ -162,11 +161,10 @@ def test_a_folder_without_a_server_is_for_init(tmp_path: Path) -> None:
     assert refused("upgrade", tmp_path).startswith(f"there is no server in {MCP}\nhint: ")
 
 
-def test_new_tools_are_named_where_a_person_has_all(tmp_path: Path) -> None:
+def test_new_tools_are_named_where_a_person_has_all(root: Path) -> None:
     """Later versions report them in this form; the manifest then names the tools."""
-    root = lay_down("plain", tmp_path / "p")
     ralphgen("regen", root, "--no-install")
-    with (root / MCP / "ralph/tasks.py").open("a", encoding="utf-8") as file:
+    with (root / MCP / EDITED).open("a", encoding="utf-8") as file:
         file.write("# as it was\n")
     accept(root)
     manifest = root / MCP / "manifest.json"
