@@ -186,11 +186,12 @@ def test_each_example_is_up_to_date_after_init(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.thorough
 def test_each_fault_can_be_planted() -> None:
     """Its text occurs once in the sources, and its tests exist."""
-    faults = tomllib.loads((ROOT / "tests/faults/faults.toml").read_text(encoding="utf-8"))["fault"]
+    areas = tomllib.loads((ROOT / "tests/faults/faults.toml").read_text(encoding="utf-8"))
+    faults = {name: fault for named in areas.values() for name, fault in named.items()}
     files = [*ROOT.glob("ralphgen/**/*.py"), *ROOT.glob("templates/**/*.jinja")]
     sources = "\0".join(path.read_text(encoding="utf-8") for path in files)
     tests = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
 
-    assert [] == [fault["name"] for fault in faults if 1 != sources.count(fault["old"])]
-    named = {(fault["name"], Path(test).name) for fault in faults for test in fault["tests"]}
+    assert [] == [name for name, fault in faults.items() if 1 != sources.count(fault["old"])]
+    named = {(name, Path(test).name) for name, fault in faults.items() for test in fault["tests"]}
     assert [] == sorted(fault for fault, test in named if test not in tests)

@@ -1,11 +1,11 @@
-"""Plants faults in a copy of this repository, one at a time, and says which the tests notice.
+"""Plants faults in a copy of this repository, one at a time, and reports those the tests miss.
 
     python tests/faults/plant.py [WORD...] [--tree FOLDER] [--list]
 
-Each fault of `faults.toml` is a text of `ralphgen/` or of `templates/`, what takes its place, and
-tests of which one must fail then. WORDs choose faults by area or name. `--tree` is another
-checkout, in which tests are found by their file names, wherever they lie. Exit code: 0 where all
-faults were noticed, 1 where one was not, 2 where one cannot be planted.
+Each fault of `faults.toml` is a text of `ralphgen/` or `templates/`, its replacement, and the tests
+of which one must fail. WORDs choose faults by area or name. `--tree` is another checkout; its tests
+are found by their file names, in any directory. Exit code: 0 if all faults were noticed, 1 if one
+was not, 2 if one cannot be planted.
 """
 
 import argparse
@@ -52,8 +52,10 @@ class UnplantedError(Exception):
 
 def read_faults(words: Sequence[str] = ()) -> list[Fault]:
     """Return the faults whose area or name holds one of the words; all of them without a word."""
-    found = tomllib.loads((HERE / "faults.toml").read_text(encoding="utf-8"))["fault"]
-    faults = [Fault(**facts) for facts in found]
+    areas = tomllib.loads((HERE / "faults.toml").read_text(encoding="utf-8"))
+    faults = [
+        Fault(name, area, **facts) for area, named in areas.items() for name, facts in named.items()
+    ]
     return [
         fault
         for fault in faults
