@@ -1,10 +1,5 @@
 """The tasks of a pom.xml: the phases of every project, and the goals of its plugins."""
 
-import os
-import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -179,135 +174,35 @@ def test_parents_and_modules_count_as_they_do_for_maven(tmp_path: Path, case: st
     assert [] == folder.problems
 
 
-def property_of(name: str, value: str = "") -> str:
-    text = f"<value>{value}</value>" if value else ""
-    return f"<property><name>{name}</name>{text}</property>"
-
-
-HELD = [
-    *(
-        f"<jdk>{jdk}</jdk>"
-        for jdk in ("17", "!11", "[1.8,)", "(,18)", "[17,18)", "(17,)", "(,17.1]")
-    ),
-    *map(property_of, ("given", "!gone", "env.MINE", "!env.NONE", "of.jvm", "of.options")),
-    *(property_of(*pair) for pair in (("given", "v"), ("gone", "!x"), ("env.MINE", "m"))),
-    "<file><exists>pom.xml</exists></file>",
-    "<file><exists>${basedir}/pom.xml</exists><missing>x</missing></file>",
-    "<file><exists>${given}.txt</exists></file>",
-    "<file><missing>none</missing></file>",
-    "<jdk>17</jdk><property><name>given</name></property>",
-]
-NOT_HELD = [
-    *(f"<jdk>{jdk}</jdk>" for jdk in ("11", "!17", "[1.8,11)", "(,17]", "[18,)", "1.8")),
-    *map(property_of, ("!given", "gone", "empty", "env.NONE", "!of.jvm")),
-    *(property_of(*pair) for pair in (("given", "!v"), ("given", "w"), ("gone", "x"))),
-    "<file><exists>none</exists></file>",
-    "<file><missing>pom.xml</missing></file>",
-    "<jdk>17</jdk><property><name>gone</name></property>",
-    "<activeByDefault>true</activeByDefault>",  # another one is active
-    "",
-]
-LINUX = {
-    "<os><family>unix</family></os>": True,
-    "<os><family>!Windows</family><name>Linux</name></os>": True,
-    "<os><family>mac</family></os>": False,
-    "<os><name>!linux</name></os>": False,
+ACTIVATIONS = {
+    "on": "",
+    "default": "<activeByDefault>true</activeByDefault>",
+    "not": "<activeByDefault>false</activeByDefault>",
+    "maybe": "<jdk>99</jdk>",
+    "off": "<jdk>1</jdk>",
 }
 
 
-@pytest.fixture
-def profiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a directory with Maven settings and variables that activate profiles."""
-    (tmp_path / ".mvn").mkdir()
-    (tmp_path / ".mvn/maven.config").write_text(
-        "-Dgiven=v\n-Dempty=\n-Pon,!off\n", encoding="utf-8"
-    )
-    (tmp_path / ".mvn/jvm.config").write_text("-Dof.jvm=1\n", encoding="utf-8")
-    (tmp_path / "v.txt").write_text("", encoding="utf-8")
-    monkeypatch.setenv("MAVEN_OPTS", "-Dof.options=1")
-    monkeypatch.setenv("MINE", "m")
-    return tmp_path
-
-
-def write_profiles(root: Path, activations: list[str], names: dict[int, str] | None = None) -> None:
-    head = "<modelVersion>4.0.0</modelVersion><groupId>g</groupId><version>1</version>"
-    head = f"<project>{head}<packaging>pom</packaging><artifactId>"
-    profiles = ""
-    for at, activation in enumerate(activations):
-        name = (names or {}).get(at, f"p{at}")
-        build = f"<build><plugins>{plugin(f'{at}-maven-plugin', 'do', group='g')}</plugins></build>"
-        profiles += f"<profile><id>{name}</id><activation>{activation}</activation>"
-        profiles += f"<modules><module>m{at}</module></modules></profile>"
-        (root / f"m{at}").mkdir()
-        text = f"{head}m{at}</artifactId>{build}</project>"
-        (root / f"m{at}/pom.xml").write_text(text, encoding="utf-8")
-    text = f"{head}root</artifactId><profiles>{profiles}</profiles></project>"
-    (root / "pom.xml").write_text(text, encoding="utf-8")
-
-
-def active(root: Path) -> set[int]:
-    names = [task.name for task in maven_tasks(Folder(str(root), str(root)))][len(PHASES) :]
-    return {int(re.sub(r"g:(\d+)-maven.*|(\d+):do", r"\1\2", name)) for name in names}
-
-
-def test_a_profile_is_active_as_its_activation_says(
-    profiled: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = profiled / "jdk"
-    home.mkdir()
-    (home / "release").write_text('A="1"\nJAVA_VERSION="17.0.15"\n', encoding="utf-8")
-    monkeypatch.setenv("JAVA_HOME", str(home))
-    write_profiles(profiled, [*HELD, *NOT_HELD])
-
-    assert {*range(len(HELD))} == active(profiled)
-
-
-def test_what_only_maven_can_tell_counts(profiled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(profiled / "none"))
-    texts = [
-        *("<jdk>17</jdk>", "<jdk>[1.8,9),[11,)</jdk>", property_of("java.vendor", "x")),
-        *("<file><exists>../x</exists></file>", "<file><exists>${other}/x</exists></file>"),
-        *("<new>x</new>", "<os><version>5</version></os>"),
-        "<activeByDefault>true</activeByDefault>",
-    ]
-    write_profiles(profiled, texts)
-
-    assert {*range(len(texts))} == active(profiled)
-
-
-def test_profiles_are_named_by_the_settings(profiled: Path) -> None:
-    file = "<file><exists>pom.xml</exists></file>"
-    default = "<activeByDefault>true</activeByDefault>"
-    write_profiles(profiled, [file, "", file.replace("pom", "x"), default], {0: "off", 2: "on"})
-
-    assert {2} == active(profiled)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the cases are of Linux")
-def test_the_system_activates_profiles(profiled: Path) -> None:
-    write_profiles(profiled, [*LINUX])
-
-    assert {at for at, holds in enumerate(LINUX.values()) if holds} == active(profiled)
-
-
-@pytest.mark.thorough
-@pytest.mark.skipif(
-    shutil.which("mvn") is None or sys.platform != "linux", reason="needs Maven on Linux"
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("", ["default", "maybe", "off"]),
+        ("-Pon,!off", ["on", "maybe"]),
+        ("--activate-profiles not -P -off", ["not", "maybe"]),
+    ],
 )
-def test_maven_itself_has_the_same_profiles(profiled: Path) -> None:
-    write_profiles(profiled, [*HELD, *NOT_HELD, *LINUX])
-    ours = active(profiled)
-    for module in profiled.glob("m*/pom.xml"):  # Otherwise Maven would download their plugins.
-        text = re.sub("<build>.*</build>", "", module.read_text(encoding="utf-8"))
-        module.write_text(text, encoding="utf-8")
-    command = ["mvn", "-o", "-B", f"-Dmaven.repo.local={profiled / 'repository'}", "validate"]
-    environment = {**os.environ, "HOME": str(profiled)}
-    ran = subprocess.run(
-        command, cwd=profiled, env=environment, capture_output=True, text=True, check=False
-    )
-    assert not ran.returncode, ran.stdout
+def test_an_activation_counts_unless_the_arguments_name_the_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, expected: list[str]
+) -> None:
+    monkeypatch.setenv("MAVEN_ARGS", arguments)
+    profiles = [
+        f"<profile><id>{name}</id><activation>{activation}</activation>"
+        f"{built(plugin(f'{name}-maven-plugin', 'do'))}</profile>"
+        for name, activation in ACTIVATIONS.items()
+    ]
+    found = goals(tmp_path, f"<project><profiles>{''.join(profiles)}</profiles></project>")
 
-    assert {int(at) for at in re.findall(r"Building m(\d+) 1", ran.stdout)} == ours
+    assert [f"{name}:do" for name in expected] == [name for name, *_ in found]
 
 
 @pytest.mark.parametrize(
