@@ -570,31 +570,15 @@ def test_variables_of_the_environment_are_those_of_make(
     assert [("deploy-dev", None), ("own", None)] == listed(folder)
 
 
-def test_makefiles_and_flags_of_the_environment_count(
+def test_makefiles_of_the_environment_are_read_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MAKEFILES", "one.mk no.mk two.mk")
-    monkeypatch.setenv("MAKEFLAGS", "w -j2 -- STAGE=dev")
-    files = {"one__mk": "NAME = x\none:\n", "two__mk": "STAGE = own\noverride two-$(STAGE):\n"}
-    folder = written(tmp_path, **files, Makefile="STAGE := prod\n$(NAME)-$(STAGE):\n")
+    folder = written(tmp_path, one__mk="NAME = x\none:\n", two__mk="two:\n", Makefile="$(NAME):\n")
 
-    assert ["x-dev", "one", "override", "two-dev"] == [name for name, _ in listed(folder)]
+    assert ["x", "one", "two"] == [name for name, _ in listed(folder)]
     (tmp_path / "Makefile").unlink()
-    assert ["one", "override", "two-dev"] == [name for name, _ in listed(folder_of(tmp_path))]
-    assert not folder.problems
-
-
-@pytest.mark.parametrize("flags", ["-I inc", "I inc", "wI inc", "--include-dir=inc -e", "-Iinc"])
-def test_folders_of_the_flags_of_the_environment_are_searched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str
-) -> None:
-    monkeypatch.setenv("MAKEFLAGS", flags)
-    monkeypatch.setenv("NAME", "b")
-    (tmp_path / "inc").mkdir()
-    (tmp_path / "inc/more.mk").write_text("more:\n", encoding="utf-8")
-    folder = written(tmp_path, Makefile="NAME = a\ninclude more.mk\n$(NAME):\n")
-
-    assert ["b" if "-e" in flags else "a", "more"] == [name for name, _ in listed(folder)]
+    assert ["one", "two"] == [name for name, _ in listed(folder_of(tmp_path))]
     assert not folder.problems
 
 
@@ -610,22 +594,6 @@ def test_patterns_of_includes_stay_in_the_project(tmp_path: Path) -> None:
 
 COMPARED = {
     "phony": ".PHONY: x y $(T) ./z | w\nT = late\ny:\nifdef NO\n.PHONY: v\nendif\n",
-    "options": "MAKEFLAGS += -I inc -e\n-include more.mk\nHOME = a\n$(HOME): ;\n",
-    "origin": """
-A = 1
-B := 2
-define C
-x
-endef
-override D = 4
-E ?= 5
-$(foreach v,A B C D E F PATH,$(v)-$(origin $(v))-$(flavor $(v))): ;
-ifeq ($(origin F),undefined)
-yes: ;
-else
-no: ;
-endif
-""",
     "level": "ifeq ($(MAKELEVEL),0)\na: ;\nelse\nb: ;\nendif\n",
     "macros": """
 define R
@@ -646,8 +614,6 @@ $(foreach n,a b,$(eval $(call R,$(n))))
 @pytest.mark.skipif(MAKE is None, reason="the machine has no make")
 @pytest.mark.parametrize("case", COMPARED)
 def test_the_list_is_that_of_the_database_of_make(case: str, tmp_path: Path) -> None:
-    (tmp_path / "inc").mkdir()
-    (tmp_path / "inc/more.mk").write_text("inner: ;\n", encoding="utf-8")
     folder = written(tmp_path, Makefile=COMPARED[case])
     lines = make(tmp_path, "-pqR").stdout.partition("\n# Files\n")[2].split("\n")
     pairs = zip(["", *lines], lines, strict=False)

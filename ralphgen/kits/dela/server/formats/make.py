@@ -430,7 +430,7 @@ class _Reader:
     ) -> Iterator[tuple[str, Iterator[MakeRule | Include | Fault]]]:
         """Yield the files of an include; their paths are relative to make's working directory."""
         for name in self._names(path, include):
-            place = self._place(name)
+            place = self._folder.place(name)
             if not self._folder.is_inside(place):
                 why = f"line {include.line}: includes '{name}', which is outside the project"
                 self._folder.report(path, why)
@@ -442,15 +442,6 @@ class _Reader:
                     yield self._open(place)
                 except UnreadableError as error:
                     self._folder.report(error.path, error.why)
-
-    def _place(self, name: str) -> str:
-        """Return the path of an included file: in the working directory, else in a folder of -I."""
-        place = self._folder.place(name)
-        others = (self._folder.place(one, name) for one in self._variables.included_from)
-        if os.path.isabs(name) or os.path.exists(place):
-            return place
-        inside = filter(self._folder.is_inside, others)
-        return next(filter(self._folder.is_file, inside), place)
 
     def _names(self, path: str, include: Include) -> Iterator[str]:
         """Yield the known names of the files that an include refers to."""
@@ -511,14 +502,11 @@ class Variables:
 
     __slots__ = (
         "_environment",
-        "_fixed",
         "_folder",
         "_is_exact",
         "_left",
-        "_overriding",
         "_values",
         "evaluated",
-        "included_from",
     )
 
     def __init__(self, folder: Folder, environment: Mapping[str, str]) -> None:
@@ -527,29 +515,15 @@ class Variables:
         self._left = MOST
         self._is_exact = False  # a value that varies is not known
         self.evaluated: list[str] = []  # the texts of `eval` that are still to be read
-        flags = [environment.get(name, "") for name in ("GNUMAKEFLAGS", "MAKEFLAGS")]
-        given = [word.partition("=") for word in " ".join(flags).split() if word[0] != "-"]
-        # Assignments on the command line of a surrounding make override the file, and with its
-        # option -e the environment does too.
-        self.included_from: list[str] = []  # directories of its option -I
-        has_e = [_options(text.split(), self.included_from) for text in flags]
-        own = environment if any(has_e) else {}
-        self._fixed = {**own, **{name: value for name, sign, value in given if sign}}
-        self._overriding: set[str] = set()  # variables with `override`
         # By name: the text, whether it is expanded at each use, whether it varies.
         self._values: dict[str, tuple[str | None, bool, bool]] = {
             "CURDIR": (folder.path, False, False),
-            **{name: (value, True, False) for name, value in self._fixed.items()},
         }
 
     def assign(self, line: str, *, is_certain: bool) -> None:
         """Follow an assignment; `is_certain` is false if a condition decides on it."""
         found = _WRITTEN.fullmatch(line)
-        if found is None:
-            return
-        if "override" in line[: found.start(1)].split():
-            self._overriding.add(found[1])
-        if found[1] not in self._fixed or found[1] in self._overriding:
+        if found is not None:
             self.set(found[1], found[2] or "", COMMENT.sub("", found[3]), is_certain=is_certain)
 
     def set(self, name: str, operator: str, written: str, *, is_certain: bool) -> None:
@@ -575,10 +549,6 @@ class Variables:
         """Record that make reads a file now, under this path."""
         files, _, _ = self._values.get("MAKEFILE_LIST", ("", False, False))
         self._values["MAKEFILE_LIST"] = f"{files} {name}", False, False
-
-    def forget(self, name: str) -> None:
-        """Record that only make can determine the value of a variable."""
-        self._values[name] = None, False, False
 
     def expand(self, text: str, depth: int = 0) -> str | None:
         """Return the text with its references filled in, or None if only make can resolve them."""
@@ -720,27 +690,6 @@ class Variables:
     def _written(self, texts: Sequence[str], _: int) -> str | None:
         return self._values.get(texts[0], ("", False, False))[0]
 
-    def _origin(self, texts: Sequence[str], _: int) -> str | None:
-        name = texts[0]
-        if name in self._overriding:
-            return "override"
-        if name in self._fixed:
-            return "command line"
-        if name in self._values:
-            return None if self._values[name][2] or name == "CURDIR" else "file"
-        if name in self._environment:
-            return "environment"
-        return None if _OF_MAKE.fullmatch(name) else "undefined"
-
-    def _flavor(self, texts: Sequence[str], _: int) -> str | None:
-        name = texts[0]
-        if name in self._values:
-            text, is_lazy, varies = self._values[name]
-            return None if varies or text is None else "recursive" if is_lazy else "simple"
-        if name in self._environment:
-            return "recursive"
-        return None if _OF_MAKE.fullmatch(name) else "undefined"
-
     def _evaluate(self, texts: Sequence[str], _: int) -> str:
         self.evaluated.append(",".join(texts))
         return ""
@@ -777,8 +726,6 @@ class Variables:
         "abspath": _paths,
         "call": _called,
         "eval": _evaluate,
-        "flavor": _flavor,
-        "origin": _origin,
         "realpath": _paths,
         "value": _written,
         "wildcard": _wildcard,
@@ -802,26 +749,6 @@ class Variables:
         if before is not None:
             self._values[name.strip()] = before
         return " ".join(parts)
-
-
-def _options(flags: list[str], folders: list[str]) -> bool:
-    """Return whether MAKEFLAGS have the option -e; add the folders of -I."""
-    has_e = False
-    if flags and not flags[0].startswith("-") and "=" not in flags[0]:
-        flags[0] = f"-{flags[0]}"
-    words = iter(flags)
-    for word in words:
-        if word == "--":
-            break
-        name, sign, value = word.partition("=")
-        if name == "--include-dir":
-            folders.append(value if sign else next(words, "."))
-        elif not word.startswith("--"):
-            letters, option, rest = word[1:].partition("I")
-            has_e = has_e or (word.startswith("-") and "e" in letters)
-            folders += [rest or next(words, ".")] if option and word.startswith("-") else []
-        has_e = has_e or word == "--environment-overrides"
-    return has_e
 
 
 def reference_end(line: str, start: int) -> int:
