@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .tables import Actor, Tables
 
 LONGEST, MOST_OPTIONS = 2_000, 6
-SHOWN = 10  # answers in a brief
+NEWEST_ANSWERS = 10  # answers in a brief
 WAIT = "The answer comes with the next session: end here."
 OPEN = (
     "SELECT number, session, question FROM ralphgen_questions WHERE task_id = ? "
@@ -82,7 +82,7 @@ def withdraw(database: Database, actor: Actor, task: int) -> None:
 
 def answers(database: Snapshot, task: int) -> list[tuple[str, str]]:
     """Return the newest questions of a task with their answers, oldest first."""
-    rows = database.rows(_ANSWERS, [task, SHOWN])
+    rows = database.rows(_ANSWERS, [task, NEWEST_ANSWERS])
     return [(str(question), str(answer)) for question, answer in reversed(rows)]
 
 
