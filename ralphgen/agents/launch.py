@@ -69,7 +69,7 @@ from ralphgen.runtime.processes.secrets import Masker, passed_on
 from ralphgen.runtime.session import BY_CLIENT
 from ralphgen.runtime.system import SESSION_VARIABLE
 from ralphgen.runtime.tasks.claims import PENDING, claim_of
-from ralphgen.runtime.tasks.proof import last_runs
+from ralphgen.runtime.tasks.status import last_runs
 from ralphgen.sessions.claims import ASKED, keep_claim
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request, Subject

@@ -26,7 +26,7 @@ from ralphgen.ledger.record import (
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
-from ralphgen.runtime.tasks.proof import IMPORTED, OVERRULED, RESTORED
+from ralphgen.runtime.tasks.status import IMPORTED, OVERRULED, RESTORED
 from ralphgen.sessions.store import age_words
 
 Shown = TypeVar("Shown")

@@ -33,8 +33,8 @@ from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.journal import watch
 from ralphgen.runtime.engine.schema import fold
-from ralphgen.runtime.tasks.proof import IMPORTED, record_reason
 from ralphgen.runtime.tasks.rows import decode_strings
+from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 if TYPE_CHECKING:
     import psycopg

@@ -33,8 +33,8 @@ from ralphgen.runtime.engine.closing import DONE
 from ralphgen.runtime.engine.entries import KEPT, finish_undo, moment
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 from ralphgen.runtime.tasks.claims import holder_of, live_claims, prerequisite_lists
-from ralphgen.runtime.tasks.proof import RESTORED, record_reason
-from ralphgen.runtime.tasks.questions import OPEN, WITHDRAW
+from ralphgen.runtime.tasks.comments import OPEN, WITHDRAW
+from ralphgen.runtime.tasks.status import RESTORED, record_reason
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

@@ -69,7 +69,7 @@ from ralphgen.project.root import ProjectPlace
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.checkout import WORK, Checkout, TreeError, write_tree
 from ralphgen.runtime.files.work_tree import nested_repositories
-from ralphgen.runtime.tasks.proof import RecordedTree
+from ralphgen.runtime.tasks.status import RecordedTree
 from ralphgen.sessions.snapshot import recorded_tree, worktree_git
 
 KIT, TOOL = "ralph", "run_checks"

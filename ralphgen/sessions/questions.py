@@ -15,12 +15,11 @@ from ralphgen.ledger.tables import VERSION, no_ledger, read_state
 from ralphgen.project.database import open_database
 from ralphgen.runtime.engine.entries import moment
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks import comments
+from ralphgen.runtime.tasks import Tables, comments, task_row
 from ralphgen.runtime.tasks.claims import BLOCKED, PENDING, other_claim, refusal_of
-from ralphgen.runtime.tasks.questions import OPEN
+from ralphgen.runtime.tasks.comments import OPEN
 from ralphgen.runtime.tasks.rows import Ralphgen, today
 from ralphgen.runtime.tasks.status import move, set_status
-from ralphgen.runtime.tasks.tables import Tables, task_row
 from ralphgen.sessions.decide import no_tasks
 
 if TYPE_CHECKING:

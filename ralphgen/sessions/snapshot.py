@@ -44,8 +44,8 @@ from ralphgen.runtime.files.work_tree import (
     watched_files,
 )
 from ralphgen.runtime.processes.secrets import passed_on
-from ralphgen.runtime.tasks import proof
-from ralphgen.runtime.tasks.proof import RecordedTree
+from ralphgen.runtime.tasks import status
+from ralphgen.runtime.tasks.status import RecordedTree
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import CONTEXT, SNAPSHOT, launcher_of, stored_session
 
@@ -292,7 +292,7 @@ def current_tree(root: Path, work_tree: Path) -> str:
 def recorded_tree(root: Path, session_id: str, task: int) -> RecordedTree | None:
     """Return the tree that a session recorded for a task last, None without one."""
     with open_database(root) as database:
-        return proof.recorded_tree(database, session_id, task)
+        return status.recorded_tree(database, session_id, task)
 
 
 def _tree_rules(root: Path, work_tree: Path) -> dict[str, Any]:

@@ -34,7 +34,7 @@ ANSWERED: Mapping[str, Names] = {
 """Fields of answers, by table, that are no columns; `CUT` stands in the answers on every table."""
 CUT = ("cut", "unreadable")
 
-# A kind is the name of a constant in runtime/tasks/tables.py; here, the schema of its argument.
+# A kind is the name of a constant in runtime/tasks; here, the schema of its argument.
 SCHEMAS: Mapping[str, JsonObject] = {
     "TEXT": STRING,
     "INTEGER": INTEGER,

@@ -12,7 +12,7 @@ from ralphgen.project.root import FOLDER
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.work_tree import mapped_files
 from ralphgen.runtime.session import DEFAULT_FILE
-from ralphgen.runtime.tasks.proof import refused_files
+from ralphgen.runtime.tasks.status import refused_files
 
 NO_SESSION = SimpleNamespace(done=None, context=None)
 

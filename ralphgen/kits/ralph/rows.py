@@ -18,13 +18,13 @@ from ralphgen.project.database import Snapshot, connected_database
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
+from ralphgen.runtime import tasks
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks import tables
+from ralphgen.runtime.tasks import TEXT, StoredTable, Tables
 from ralphgen.runtime.tasks.claims import HeldError
-from ralphgen.runtime.tasks.proof import look_at_files, refuse_unproved
 from ralphgen.runtime.tasks.rows import Ralphgen
-from ralphgen.runtime.tasks.tables import TEXT, StoredTable, Tables
+from ralphgen.runtime.tasks.status import look_at_files, refuse_unproved
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
@@ -117,7 +117,7 @@ def stored_tables(schema: Schema) -> Tables:
     found: dict[str, Any] = {
         TABLES[name]: StoredTable(
             table.name,
-            {column: getattr(tables, table.known(column).kind) for column in table.shown()},
+            {column: getattr(tasks, table.known(column).kind) for column in table.shown()},
         )
         for name, table in offered.items()
     }

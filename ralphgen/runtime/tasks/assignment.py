@@ -6,6 +6,7 @@ from ..engine.closing import DONE
 from ..engine.entries import moment
 from ..engine.ledger import close_session
 from ..errors import one_line
+from . import task_row
 from .claims import (
     BLOCKED,
     CLOSED,
@@ -24,15 +25,14 @@ from .claims import (
 from .comments import write
 from .rows import Ralphgen, today
 from .status import set_status
-from .tables import task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..engine import Database
+    from . import Tables
     from .claims import TaskFilter
-    from .tables import Tables
 
 
 def claim_task(database: Database, tables: Tables, session: str, task: int, lease: float) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..engine import Database, Snapshot
-    from .tables import Actor, Tables
+    from . import Actor, Tables
 
     Place = tuple[str, str, str]  # host, boot and pid namespace; empty if unknown
     Needs = Sequence[Sequence[int]]  # for each task, the tasks that it waits for

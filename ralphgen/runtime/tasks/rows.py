@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..engine import Database
-    from .tables import StoredTable, Tables
+    from . import StoredTable, Tables
 
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")

@@ -1,4 +1,4 @@
-"""Writes the status of a task; no other code does.
+"""Writes the status of a task, and tells whether the task is proved; no other code does.
 
 A task becomes done only here, by a caller that has found it proved or has the user's reason: every
 other write that sets a task to done is refused, whatever statement, trigger or key makes it.
@@ -6,23 +6,41 @@ other write that sets a task to done is refused, whatever statement, trigger or 
 
 from __future__ import annotations
 
+import json
+
+from ..encoding import sha256_hex
 from ..engine.closing import DONE, MET, SKIPPED, is_done
+from ..engine.entries import moment
+from ..engine.ledger import EVIDENCE, RECORDED, Evidence, add_evidence, evidence_of, unproved_by
 from ..errors import ToolError
+from ..policy import FULL
 from ..system import is_below_launch
-from .claims import dependents, follow_status, forget, unblocked
+from ..values import shortened
+from . import task_row
+from .claims import (
+    dependents,
+    follow_status,
+    forget,
+    prerequisites,
+    rows_by_id,
+    unblocked,
+    unmerged_tasks,
+)
 from .comments import delete_all, write
 from .rows import plain, today
-from .tables import task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from ..engine import Database
+    from ..engine import Database, Snapshot
     from ..engine.closing import Moved
-    from .proof import Look
-    from .tables import Actor, StoredTable, Tables
+    from ..files.checkout import TreeGit
+    from . import Actor, StoredTable, Tables
+
+    Check = Mapping[str, Any]
+
 
 BLOCKED = "blocked"
 
@@ -51,12 +69,10 @@ def move(
     (old,) = task_row(database, tables, task, ["status"])
     notes: list[str] = []
     if look is not None and not is_done(old):
-        from .proof import prove
-
         notes = prove(database, tables, actor, task, look, advice, because)
     follow_status(database, tables, actor, task, new, force=force())
     if old == BLOCKED != new and tables.ledger:
-        from .questions import withdraw
+        from .comments import withdraw
 
         withdraw(database, actor, task)
     set_status(database, tables.tasks, task, (old, new), date=today(), reason=reason)
@@ -147,3 +163,378 @@ def refuse_skipped(database: Database, tables: Tables, actor: Actor, moved: Move
                 f"task {task} cannot be skipped: task {other} depends on it, and only the user can "
                 'skip such a task; set it to "blocked" with a "reason"'
             )
+
+
+LISTED = 20  # files or tasks that are named
+# In place of a check's name, in evidence of the user's word.
+OVERRULED, IMPORTED, RESTORED = "(overruled)", "(imported)", "(restored)"
+
+
+class Look:
+    """The content of a work tree at one moment.
+
+    `files` has the form of `tree_files`, and `tree` is their digest. `protected` and `watched` have
+    the protected and watched files that changed since the session began. `nested` has new
+    repositories within the tree: git does not ignore them, and they were not submodules at the
+    start. `unlisted` has files that git does not list, such as pipes. `rules` are the rules at the
+    start of the session, None without a session. `stamps` are from before the files were read.
+    `earlier` are protected files that an earlier session changed.
+
+    `work_tree` is its path, and `done` has the rules for done, None if there are none.
+
+    In a worktree of ralphgen, `files` is empty, `tree` begins with the id of the tree that git
+    would commit, `base` is the commit at the start of the session, and `head` is checked out in
+    `git`.
+    """
+
+    __slots__ = (
+        *("earlier", "files", "head", "nested", "protected", "rules", "stamps", "tree"),
+        *("base", "done", "git", "unlisted", "watched", "work_tree"),
+    )
+
+    def __init__(
+        self,
+        work_tree: str,
+        done: Mapping[str, Any] | None,
+        files: Mapping[str, str],
+        tree: str,
+        protected: Sequence[str],
+        watched: Sequence[str],
+        nested: Sequence[str],
+        rules: Mapping[str, Any] | None,
+        stamps: Mapping[str, tuple[int, ...]],
+        earlier: Sequence[str] = (),
+        unlisted: Sequence[str] = (),
+        base: str = "",
+        head: str = "",
+        git: TreeGit | None = None,
+    ) -> None:
+        self.base = base
+        self.done = done
+        self.git = git
+        self.work_tree = work_tree
+        self.earlier = earlier
+        self.rules = rules
+        self.stamps = stamps
+        self.files = files
+        self.head = head
+        self.nested = nested
+        self.tree = tree
+        self.unlisted = unlisted
+        self.protected = protected
+        self.watched = watched
+
+
+class RecordedTree:
+    """The tree that a session recorded when it closed its task.
+
+    The session began at the commit `base`, and `head` was checked out at the close. `has_checks`
+    means that a check passed on the tree.
+    """
+
+    __slots__ = ("base", "has_checks", "head", "tree")
+
+    def __init__(self, tree: str, base: str, head: str, *, has_checks: bool) -> None:
+        self.base = base
+        self.has_checks = has_checks
+        self.head = head
+        self.tree = tree
+
+
+def look_at_files(work_tree: str, done: Mapping[str, Any] | None, *, for_run: bool = False) -> Look:
+    """Return the current content of a work tree, outside of any session."""
+    from ..files.work_tree import (
+        listed_files,
+        marked_files,
+        nested_repositories,
+        settled_stamps,
+        submodules,
+        tree_digest,
+        unlisted_files,
+    )
+
+    names, ticked = listed_files(work_tree, None, (done or {}).get("protect", ()))
+    stamps = settled_stamps(work_tree, names) if for_run else {}
+    files = marked_files(work_tree, names, ticked)
+    nested = nested_repositories(work_tree, submodules(work_tree))
+    return Look(
+        *(work_tree, done, files, tree_digest(files), (), (), nested, None, stamps),
+        unlisted=unlisted_files(work_tree, None),
+    )
+
+
+def checks_for(done: Mapping[str, Any] | None, discipline: object) -> list[Check]:
+    """Return the checks for a task of a discipline, in config order."""
+    checks: Sequence[Check] = (done or {}).get("checks", ())
+    return [one for one in checks if discipline in one.get("disciplines", (discipline,))]
+
+
+def command_of(check: Check) -> str:
+    """Return the command of a check, as in a shell."""
+    import shlex
+
+    return shlex.join(check["run"]) if "run" in check else f"the task {check['dela']} of dela"
+
+
+def definition_of(check: Check) -> str:
+    """Return the digest of the command of a check."""
+    return sha256_hex(json.dumps([check.get("run"), check.get("dela")]).encode())
+
+
+def prove(
+    database: Database,
+    tables: Tables,
+    actor: Actor,
+    task: int,
+    look: Look,
+    advice: str,
+    because: str | None = None,
+) -> list[str]:
+    """Let a task become done, in an open transaction; return notes for the answer.
+
+    Raises `ToolError` if it is not proved and the user gives no reason (`because`). `advice` is how
+    the actor runs the checks.
+    """
+    if because is None:
+        refuse_unproved(database, tables, actor, task, look, advice)
+        notes = []
+    else:
+        if is_below_launch():
+            raise ToolError('"because" is for the user, and this is an agent\'s session')
+        record_word(
+            *(database, actor.session_id, OVERRULED, because),
+            task=task,
+            tree=look.tree,
+            protected=look.protected,
+            watched=look.watched,
+        )
+        _record_tree(database, actor, task, look)
+        notes = [f"Done without proof: {because}"]
+    if look.watched:
+        notes.append(f"Changed in this session: {listed(look.watched)}")
+    return notes
+
+
+def refuse_unproved(
+    database: Database, tables: Tables, actor: Actor, task: int, look: Look, advice: str
+) -> None:
+    """Raise `ToolError` with the missing proof if a task is not proved; else record its tree.
+
+    Runs in an open transaction. The user may rely on the evidence of any session, an agent on its
+    own alone.
+    """
+    lacking: list[str] = []
+    if look.done is not None:
+        columns = tables.tasks.chosen(["discipline", "depends_on"])
+        values = task_row(database, tables, task, columns)
+        row = dict(zip(columns, values, strict=True))
+        lacking += _open_dependencies(database, tables, row.get("depends_on"))
+        if look.protected:
+            lacking.append(refused_protected(look, look.protected))
+        lacking += refused_files(look)
+        unproved = _unproved(database, actor, task, checks_for(look.done, row["discipline"]), look)
+        if unproved:
+            lacking.append(f"{'; '.join(unproved)}: {advice}")
+            lacking += new_rules(look, look.files)
+    if lacking:
+        raise ToolError(f"task {task} is not done: {'. '.join(lacking)}")
+    _record_tree(database, actor, task, look)
+
+
+def _record_tree(database: Database, actor: Actor, task: int, look: Look) -> None:
+    """Record the tree of a worktree of ours: a merge takes it, and no later change.
+
+    A ref keeps git from pruning it until then.
+    """
+    if look.git is None:
+        return
+    from ..files.checkout import WORK, TreeError
+
+    try:
+        look.git.say("update-ref", f"{WORK}{task}", look.tree.split()[0])
+    except TreeError as error:
+        raise ToolError(f"the files of the worktree cannot be recorded: {error}") from error
+    tail = json.dumps({"base": look.base, "head": look.head})
+    session, tree = actor.session_id, look.tree
+    record_word(database, session, RECORDED, tail, task=task, exit_code=0, tree=tree)
+
+
+def recorded_tree(database: Snapshot, session: str, task: int) -> RecordedTree | None:
+    """Return the tree that a session recorded for a task last, None without one."""
+    runs = [one for one in evidence_of(database, task) if one.session == session]
+    last = next((one for one in runs if one.check == RECORDED), None)
+    if last is None:
+        return None
+    passed = any(
+        one.check != RECORDED and one.exit_code == 0 and one.tree == last.tree for one in runs
+    )
+    return RecordedTree(last.tree.split()[0], **json.loads(last.tail), has_checks=passed)
+
+
+def last_runs(database: Snapshot, session: str, task: int) -> dict[str, Evidence]:
+    """Return the last run of each check of a task by one session, by the check's name."""
+    runs = reversed(evidence_of(database, task))
+    return {one.check: one for one in runs if one.session == session}
+
+
+def record_reason(database: Database, session: str, check: str, moved: Moved, why: str) -> None:
+    """Store as evidence that a command of the user, and no check, has made tasks done.
+
+    The database has a ledger.
+    """
+    for task, status in moved:
+        if status == DONE:
+            record_word(database, session, check, why, task=task)
+
+
+def record_word(
+    database: Database,
+    session: str,
+    check: str,
+    text: str,
+    *,
+    task: int,
+    exit_code: int | None = None,
+    tree: str = "",
+    protected: Sequence[str] = (),
+    watched: Sequence[str] = (),
+) -> None:
+    """Store a text as evidence, with a name in place of a check's, in an open transaction."""
+    evidence = Evidence(
+        task=task,
+        session=session,
+        check=check,
+        definition="",
+        exit_code=exit_code,
+        started=moment(),
+        seconds=0.0,
+        tree=tree,
+        protected=protected,
+        watched=watched,
+        tail=text,
+    )
+    add_evidence(database, evidence)
+
+
+def add_runs(
+    database: Database,
+    actor: Actor,
+    task: int,
+    look: Look,
+    runs: Sequence[Mapping[str, Any]],
+    protected: Sequence[str],
+) -> bool:
+    """Store runs of checks on a tree, in an open transaction; return whether the login may.
+
+    Each of the `runs` has `name`, `exit_code`, `seconds`, `started` and `tail`.
+    """
+    if not database.sql.may_add(database, EVIDENCE):
+        return False
+    checks = {check["name"]: check for check in (look.done or {}).get("checks", ())}
+    for run in runs:
+        evidence = Evidence(
+            task=task,
+            session=actor.session_id,
+            check=run["name"],
+            definition=definition_of(checks[run["name"]]),
+            exit_code=run["exit_code"],
+            started=run["started"],
+            seconds=run["seconds"],
+            tree=look.tree,
+            protected=protected,
+            watched=look.watched,
+            tail=run["tail"],
+        )
+        add_evidence(database, evidence)
+    return True
+
+
+def refused_protected(look: Look, paths: Sequence[str]) -> str:
+    """Return why nothing can be proved while these protected files differ."""
+    earlier = [path for path in paths if path in look.earlier]
+    own = [path for path in paths if path not in look.earlier]
+    texts = [f"protected files were changed, put them back: {listed(own)}"] if own else []
+    if earlier:
+        texts.append(
+            f"an earlier session changed protected files: {listed(earlier)}: put them back, or ask "
+            'the user to accept them with "ralphgen trust" and to start a new session'
+        )
+    return ". ".join([*texts, *new_rules(look, paths)])
+
+
+def new_rules(look: Look, paths: Iterable[str]) -> list[str]:
+    """Return a sentence on the paths that count although an ignore rule leaves them out now.
+
+    Without a session, the current rules count, and there is no such path.
+    """
+    if look.rules is None:
+        return []
+    from ..files.work_tree import newly_ignored
+
+    hidden = newly_ignored(look.work_tree, paths, look.rules)
+    if not hidden:
+        return []
+    named = listed([*dict.fromkeys(hidden.values())])
+    files = listed([*hidden])
+    text = f"a new ignore rule takes effect with the next session ({named})"
+    return [f"{text}, and these files count until then: {files}"]
+
+
+def refused_files(look: Look) -> list[str]:
+    """Return why nothing can be proved while such repositories and files are in the tree."""
+    texts, paths = [], look.nested
+    if [path for path in paths if path.rpartition("/")[2] == ".git"]:
+        text = "the session did not start in this repository: remove or restore"
+        texts.append(f"{text} {listed(paths)}")
+    elif paths:
+        texts.append(
+            f"git cannot commit a repository within the tree: {listed(paths)}: remove its .git, "
+            "or let a .gitignore cover it"
+        )
+    if look.unlisted:
+        text = "a proof does not cover pipes, sockets, devices and .git folders: remove"
+        texts.append(f"{text} {listed(look.unlisted)}")
+    return texts
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in quotes, shortened to the first `LISTED`."""
+    shown = ", ".join(shortened(name) for name in names[:LISTED])
+    return f"{shown} and {len(names) - LISTED} more" if names[LISTED:] else shown
+
+
+def _open_dependencies(database: Database, tables: Tables, stored: object) -> list[str]:
+    """Return a sentence on the tasks that a task waits for, if it does."""
+    needed = prerequisites(stored)
+    rows = rows_by_id(database, tables, needed, ["status"])
+    states = {task: str(plain(rows[task][0])) if task in rows else "missing" for task in needed}
+    states |= dict.fromkeys(unmerged_tasks(database, tables, rows), "not merged")
+    waits = [f"{task} ({shortened(state)})" for task, state in states.items() if state not in MET]
+    return [f"it depends on tasks that are not done: {', '.join(waits[:LISTED])}"] if waits else []
+
+
+def _unproved(
+    database: Database, actor: Actor, task: int, checks: Sequence[Check], look: Look
+) -> list[str]:
+    """Return one problem for each check that is not proved."""
+    evidence = evidence_of(database, task) if checks else []
+    lacking: list[str] = []
+    for check in checks:
+        name, definition = check["name"], definition_of(check)
+        runs = [one for one in evidence if (one.check, one.definition) == (name, definition)]
+        own = [one for one in runs if actor.profile == FULL or one.session == actor.session_id]
+        now = next((one for one in own if one.tree == look.tree), None)
+        if now is not None and now.exit_code == 0 and not now.protected:
+            continue
+        if now is None:
+            what = "has not passed on the current files"
+            what += " in this session" if runs and not own else ""
+        elif now.protected:
+            what = "was run while protected files were changed"
+        elif reason := unproved_by(now):
+            what = f"proves nothing: {reason}"
+        else:
+            what = f"ended with exit code {now.exit_code}"
+            what = "was stopped" if now.exit_code is None else what
+        lacking.append(f"check {shortened(name)} {what}")
+    return lacking

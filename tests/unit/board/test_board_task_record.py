@@ -19,7 +19,7 @@ from ralphgen.board.record import (
 from ralphgen.board.text import LONG_LINE
 from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema
-from ralphgen.runtime.tasks.proof import IMPORTED, OVERRULED, RESTORED
+from ralphgen.runtime.tasks.status import IMPORTED, OVERRULED, RESTORED
 
 
 @pytest.fixture

@@ -12,9 +12,8 @@ import re
 
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.tasks import comments
+from ralphgen.runtime.tasks import comments, refuse_unknown
 from ralphgen.runtime.tasks.claims import rows_by_id
-from ralphgen.runtime.tasks.tables import refuse_unknown
 from ralphgen.runtime.values import shortened
 
 from .features import learnings_of
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.tasks.tables import StoredTable
+    from ralphgen.runtime.tasks import StoredTable
     from ralphgen.runtime.tool import Tool
 
     from .workspace import Workspace
@@ -360,7 +359,7 @@ def checks_of(workspace: Workspace, task: int) -> Sequence[str]:
     """Return the checks, each as a line of text, that a task must pass before it may be done."""
     if workspace.done is None:
         return ()
-    from ralphgen.runtime.tasks.proof import checks_for, command_of
+    from ralphgen.runtime.tasks.status import checks_for, command_of
 
     (discipline,) = workspace.task(task, ["discipline"])
     return [f"{one['name']}: {command_of(one)}" for one in checks_for(workspace.done, discipline)]
@@ -562,7 +561,7 @@ def _answers(workspace: Workspace, task: int) -> Iterator[Section]:
     """Yield the user's answers to earlier questions about the task."""
     if not workspace.tables.ledger:
         return
-    from ralphgen.runtime.tasks.questions import answers
+    from ralphgen.runtime.tasks.comments import answers
 
     found = answers(workspace.database, task)
     if found:

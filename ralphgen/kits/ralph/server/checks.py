@@ -8,7 +8,8 @@ import time
 
 from ralphgen.runtime.deferred import DeferredResult, report_progress
 from ralphgen.runtime.errors import StartError, ToolError
-from ralphgen.runtime.tasks.proof import (
+from ralphgen.runtime.tasks.rows import now
+from ralphgen.runtime.tasks.status import (
     add_runs,
     checks_for,
     listed,
@@ -16,7 +17,6 @@ from ralphgen.runtime.tasks.proof import (
     refused_files,
     refused_protected,
 )
-from ralphgen.runtime.tasks.rows import now
 from ralphgen.runtime.values import fitted
 
 from .proof import inner_path, look_at_tree, worktree_git
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralphgen.runtime.processes import Job, Jobs, Tail
-    from ralphgen.runtime.tasks.proof import Check, Look
+    from ralphgen.runtime.tasks.status import Check, Look
 
     from .workspace import Workspace
 

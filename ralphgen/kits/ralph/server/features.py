@@ -8,6 +8,7 @@ import re
 
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks import refuse_unknown, row_names
 from ralphgen.runtime.tasks.comments import signed_by
 from ralphgen.runtime.tasks.rows import (
     Changes,
@@ -22,7 +23,6 @@ from ralphgen.runtime.tasks.rows import (
     refuse_blank,
     today,
 )
-from ralphgen.runtime.tasks.tables import refuse_unknown, row_names
 from ralphgen.runtime.values import LONG_KEY, LONGEST_NAME, PAGE, fitted, page, shortened, size
 
 from .workspace import reading, writing
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from difflib import SequenceMatcher
     from typing import Any
 
-    from ralphgen.runtime.tasks.tables import StoredTable
+    from ralphgen.runtime.tasks import StoredTable
 
     from .workspace import Workspace
 

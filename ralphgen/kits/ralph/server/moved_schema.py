@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from ralphgen.runtime.tasks.tables import StoredTable, Tables
+    from ralphgen.runtime.tasks import StoredTable, Tables
 
     from .workspace import Workspace
 

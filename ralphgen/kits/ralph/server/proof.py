@@ -9,7 +9,7 @@ from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import FULL
-from ralphgen.runtime.tasks.proof import Look, look_at_files
+from ralphgen.runtime.tasks.status import Look, look_at_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

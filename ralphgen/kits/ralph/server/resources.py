@@ -9,10 +9,9 @@ import re
 from ralphgen.runtime.encoding import write_json
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.failures import NotThereError
-from ralphgen.runtime.tasks import comments
+from ralphgen.runtime.tasks import comments, refuse_unknown
 from ralphgen.runtime.tasks.claims import LIMIT, SHOWN, dependents, rows_by_id
 from ralphgen.runtime.tasks.rows import plain
-from ralphgen.runtime.tasks.tables import refuse_unknown
 from ralphgen.runtime.values import (
     AROUND,
     LONG_TEXT_IN_LIST,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralphgen.runtime.engine import WriteNotices
-    from ralphgen.runtime.tasks.tables import StoredTable
+    from ralphgen.runtime.tasks import StoredTable
 
     Items = Iterator[tuple[int, object]]
     Entry = dict[str, str]

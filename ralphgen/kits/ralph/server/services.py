@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ralphgen.runtime.tasks.proof import Look
+    from ralphgen.runtime.tasks.status import Look
 
     from .workspace import Workspace
 
@@ -158,7 +158,7 @@ def run_check(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]
 
     Raises `ToolError` where there is no such check.
     """
-    from ralphgen.runtime.tasks.proof import listed
+    from ralphgen.runtime.tasks.status import listed
 
     from .checks import CheckRun
 
@@ -221,7 +221,7 @@ def _hold(workspace: Workspace, before: dict[int, str], look: Look | None) -> No
         if is_done(new) and workspace.looks_at_tree:
             if look is None:
                 raise _NotLookedError
-            from ralphgen.runtime.tasks.proof import refuse_unproved
+            from ralphgen.runtime.tasks.status import refuse_unproved
 
             from .proof import advice_of
 

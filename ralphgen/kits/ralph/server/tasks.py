@@ -8,7 +8,7 @@ from ralphgen.runtime.engine.closing import is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL, WITHIN
 from ralphgen.runtime.statements import stating
-from ralphgen.runtime.tasks import comments
+from ralphgen.runtime.tasks import comments, refuse_unknown
 from ralphgen.runtime.tasks.claims import (
     LIMIT,
     SHOWN,
@@ -30,7 +30,6 @@ from ralphgen.runtime.tasks.claims import (
 from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, today
 from ralphgen.runtime.tasks.status import add_task, move, set_status
 from ralphgen.runtime.tasks.status import delete_task as remove_task
-from ralphgen.runtime.tasks.tables import refuse_unknown
 from ralphgen.runtime.values import AROUND, PAGE, fitted, page, shortened, size
 
 from .features import display_names, mentions
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.tasks.proof import Look
+    from ralphgen.runtime.tasks.status import Look
 
     from .workspace import Workspace
 
@@ -268,7 +267,7 @@ def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -
     )
     if not question:
         return moved
-    from ralphgen.runtime.tasks.questions import WAIT, ask
+    from ralphgen.runtime.tasks.comments import WAIT, ask
 
     options = arguments.get("options", ())
     asked = ask(workspace.database, workspace.session.session_id, task, question, options)
@@ -308,7 +307,7 @@ def _said_of_block(
     if question:
         options = arguments.get("options", ())
         if workspace.tables.ledger:
-            from ralphgen.runtime.tasks.questions import refuse_unaskable
+            from ralphgen.runtime.tasks.comments import refuse_unaskable
 
             refuse_unaskable(workspace.database, workspace.tables, task, question, options)
         answer: dict[str, Any] = {}

@@ -11,7 +11,7 @@ from ralphgen.runtime.loader import is_known
 from ralphgen.runtime.session import is_same
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.statements import stating
-from ralphgen.runtime.tasks.tables import refuse_unknown, task_row
+from ralphgen.runtime.tasks import refuse_unknown, task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database, Journal
     from ralphgen.runtime.engine.closing import Moved
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.tasks.tables import Tables
+    from ralphgen.runtime.tasks import Tables
 
     from .checks import CheckRun
 

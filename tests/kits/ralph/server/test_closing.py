@@ -26,7 +26,7 @@ from ralphgen.project.database import opened_database
 from ralphgen.project.root import database_place
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks.proof import IMPORTED, RESTORED
+from ralphgen.runtime.tasks.status import IMPORTED, RESTORED
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 TOOLS = '''
