@@ -196,6 +196,9 @@ LEDGER = {
     "ralphgen_unfinished": ("number",),
     "ralphgen_evidence": ("number",),
     "ralphgen_questions": ("number",),
+    "ralphgen_merges": ("number",),
+    "ralphgen_runs": ("number",),
+    "ralphgen_runner": ("target",),
 }
 """The tables of the ledger, each with its key columns."""
 

@@ -76,7 +76,8 @@ CREATE TABLE ralphgen_evidence (
     tree        TEXT NOT NULL,  -- the digest of the work tree's content
     protected   TEXT NOT NULL DEFAULT '[]',  -- JSON: protected files that had changed
     watched     TEXT NOT NULL DEFAULT '[]',  -- JSON: watched files that had changed
-    tail        TEXT NOT NULL DEFAULT ''  -- the end of its output
+    tail        TEXT NOT NULL DEFAULT '',  -- the end of its output
+    run         INTEGER  -- of the merge queue, which ran it
 ) STRICT;
 
 CREATE INDEX ralphgen_claims_held ON ralphgen_claims (session) WHERE session IS NOT NULL;
@@ -99,3 +100,45 @@ CREATE TABLE ralphgen_questions (
 ) STRICT;
 
 CREATE INDEX ralphgen_questions_task ON ralphgen_questions (task_id);
+
+-- The merge queue: work that waits to be merged into a branch, and its end.
+CREATE TABLE ralphgen_merges (
+    number    INTEGER PRIMARY KEY,
+    task_id   INTEGER,  -- null for a branch without a task
+    session   TEXT,
+    worker    TEXT,  -- null for a session of this database's own loops
+    work      TEXT NOT NULL,  -- the commit to merge
+    tree      TEXT,  -- its tree, if the session proved it
+    target    TEXT NOT NULL,  -- the branch to merge it into
+    state     TEXT NOT NULL DEFAULT 'waiting',  -- waiting, merged, returned, dropped
+    entered   TEXT NOT NULL,
+    ended     TEXT,
+    batch     INTEGER,  -- that decided it
+    merged    TEXT,  -- the commit that brought it into the branch
+    reason    TEXT,  -- why it was returned or dropped, or still waits
+    tail      TEXT  -- the end of the failing output
+) STRICT;
+
+CREATE UNIQUE INDEX ralphgen_merges_waiting ON ralphgen_merges (task_id) WHERE state = 'waiting';
+
+-- The runs of checks on several merges together; one without an end is in progress, or was killed.
+CREATE TABLE ralphgen_runs (
+    number   INTEGER PRIMARY KEY,
+    batch    INTEGER NOT NULL,
+    target   TEXT NOT NULL,
+    base     TEXT NOT NULL,  -- the commit of the branch that the head descends from
+    head     TEXT NOT NULL,  -- the commit that was checked
+    tree     TEXT NOT NULL,
+    members  TEXT NOT NULL,  -- JSON: the numbers of the merges in it; none for the branch alone
+    started  TEXT NOT NULL,
+    ended    TEXT,
+    passed   INTEGER,
+    worker   TEXT
+) STRICT;
+
+-- Who runs the merge queue of a branch, until its lease ends.
+CREATE TABLE ralphgen_runner (
+    target   TEXT PRIMARY KEY,
+    owner    TEXT NOT NULL,
+    expires  TEXT NOT NULL
+) STRICT;

@@ -17,7 +17,7 @@ from ralphgen.project.database import Snapshot, open_database, opened_database
 from ralphgen.project.root import project_home
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.engine.entries import KEPT
-from ralphgen.runtime.engine.ledger import BASELINE, MARKER
+from ralphgen.runtime.engine.ledger import BASELINE, EVIDENCE, MARKER
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.files.entry_log import write_entry
@@ -133,6 +133,7 @@ _SCHEMA, _ENTRIES_SCHEMA = (
 )
 # SQLite cannot change the default of a column.
 _SECOND_VERSION = f"""{_SCHEMA[_SCHEMA.index("CREATE TABLE ralphgen_questions") :]}
+ALTER TABLE {EVIDENCE} ADD COLUMN run INTEGER;
 ALTER TABLE {MARKER} DROP COLUMN version;
 ALTER TABLE {MARKER} ADD COLUMN version INTEGER NOT NULL DEFAULT 2;
 """
@@ -141,7 +142,7 @@ STEPS = {WITHOUT_ENTRIES: _ENTRIES_SCHEMA, 1: _SECOND_VERSION}
 
 _COLUMN = re.compile("^    ([a-z_]+) +[A-Z]", re.MULTILINE)  # in the definition of a table
 _TABLE = re.compile("^CREATE TABLE ([a-z_]+)", re.MULTILINE)
-_INDEX = re.compile("^CREATE INDEX ([a-z_]+)", re.MULTILINE)
+_INDEX = re.compile("^CREATE (?:UNIQUE )?INDEX ([a-z_]+)", re.MULTILINE)
 _WITHOUT_RECORD = (
     "ended < ? AND id NOT IN (SELECT session FROM ralphgen_journal WHERE session IS NOT NULL "
     "UNION SELECT session FROM ralphgen_evidence WHERE session IS NOT NULL)"
@@ -166,6 +167,8 @@ _PRUNED = (
     ("ralphgen_journal", _WHOLLY_OLD),
     ("ralphgen_evidence", f"started < ? AND check_name <> '{BASELINE}'"),  # not accepted yet
     ("ralphgen_questions", "answered < ?"),
+    ("ralphgen_merges", "ended < ?"),
+    ("ralphgen_runs", "ended < ?"),
     ("ralphgen_sessions", _WITHOUT_RECORD),
 )
 

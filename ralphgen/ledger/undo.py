@@ -32,7 +32,13 @@ from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.closing import DONE
 from ralphgen.runtime.engine.entries import KEPT, finish_undo, moment
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
-from ralphgen.runtime.tasks.claims import holder_of, live_claims, prerequisite_lists
+from ralphgen.runtime.tasks.claims import (
+    drop_merge,
+    holder_of,
+    live_claims,
+    prerequisite_lists,
+    waiting_merge,
+)
 from ralphgen.runtime.tasks.comments import OPEN, WITHDRAW
 from ralphgen.runtime.tasks.status import RESTORED, record_reason
 
@@ -548,6 +554,10 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                 raise _PreviewError(rows, lines)
             if has_tasks:
                 _undo_questions(database, own, session)
+                for row in rows:
+                    if row.table.lower() == "tasks" and "status" in row.columns:
+                        number = waiting_merge(database, cast("int", row.key[0]))
+                        drop_merge(database, number, f'session "{session}" was undone')
             for one in in_files:
                 if one.left or one.gone:
                     continue

@@ -190,6 +190,7 @@ def _granted(uses: Sequence[Use]) -> Grants:
 NOW = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 """The moment as claims have it, in SQL."""
 ENDING = "UPDATE (ended, outcome)"
+PRIVATE = ("ralphgen_journal", "ralphgen_unfinished", "ralphgen_runs", "ralphgen_runner")
 
 
 def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
@@ -197,7 +198,7 @@ def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
 
     Only triggers read or write the journal. `uses` are the uses of all tools.
     """
-    read = ("ralphgen_ledger", "ralphgen_evidence")
+    read = ("ralphgen_ledger", "ralphgen_evidence", "ralphgen_merges")
     own_session = "ralphgen_sessions.id = own.session"
     ended: Policies = {
         "SELECT": EVERY_ROW,
@@ -237,7 +238,7 @@ def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
             schema, "ralphgen_sessions", [(f"SELECT, {ENDING}", [AGENTS])], ended, writer=LOGIN
         ),
         secured(schema, CLAIMS, [("SELECT, UPDATE", [AGENTS])], claims, writer=LOGIN),
-        *(secured(schema, name, [], {}) for name in ("ralphgen_journal", "ralphgen_unfinished")),
+        *(secured(schema, name, [], {}) for name in PRIVATE),
     ]
 
 

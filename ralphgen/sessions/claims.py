@@ -220,6 +220,10 @@ def claim_task(project: Project, session_id: str, task: int) -> TaskClaim | None
             token = assignment.claim_task(database, tables, session_id, task, lease)
     except claims.HeldError as error:
         raise claimed(error.claim) from error
+    except claims.MergingError as error:
+        hint = f'see "ralphgen merges", or run "ralphgen merges drop {error.merge}"'
+        text = f"task {task} waits to be merged, as merge {error.merge}"
+        raise ClaimedError(text, hint) from error
     return TaskClaim(project, session_id, task, token)
 
 

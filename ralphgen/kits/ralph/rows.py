@@ -22,7 +22,7 @@ from ralphgen.runtime import tasks
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks import TEXT, StoredTable, Tables
-from ralphgen.runtime.tasks.claims import HeldError
+from ralphgen.runtime.tasks.claims import HeldError, MergingError
 from ralphgen.runtime.tasks.rows import Ralphgen
 from ralphgen.runtime.tasks.status import look_at_files, refuse_unproved
 
@@ -135,12 +135,13 @@ def stored_tables(schema: Schema) -> Tables:
 def writing_tasks(root: Path, schema: Schema) -> Iterator[tuple["Database", Tables]]:
     """Yield the database of the project in `root` and its tables, to change tasks.
 
-    Raises `ProjectError` if that is impossible, but `HeldError` for a claimed task.
+    Raises `ProjectError` if that is impossible, but `HeldError` or `MergingError` for a task that
+    cannot be claimed.
     """
     with connected_database(root) as database:
         try:
             yield database, stored_tables(schema)
-        except HeldError:
+        except (HeldError, MergingError):
             raise
         except ToolError as error:
             raise ProjectError(str(error)) from error

@@ -39,8 +39,10 @@ SELECT claim.task_id, claim.session, own.worktree FROM ralphgen_claims AS claim
 JOIN ralphgen_sessions AS own ON own.id = claim.session
 WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
 """
-# The same, and the tasks that such a session was the last to set to done, with or without a claim.
-NOT_MERGED = """
+# The tasks whose work waits in the merge queue.
+WAITING = "SELECT task_id FROM ralphgen_merges WHERE state = 'waiting' AND task_id IS NOT NULL"
+# All of these, and the tasks that such a session was the last to set to done, without a claim.
+NOT_MERGED = f"""{WAITING} UNION
 SELECT claim.task_id FROM ralphgen_claims AS claim
 JOIN ralphgen_sessions AS own ON own.id = claim.session
 WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'

@@ -21,8 +21,10 @@ from .claims import (
     next_tasks,
     release,
     take,
+    waiting_merge,
 )
 from .comments import write
+from .merges import send_back
 from .rows import Ralphgen, today
 from .status import set_status
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from ..engine import Database
     from . import Tables
     from .claims import TaskFilter
+    from .merges import QueuedMerge
 
 
 def claim_task(database: Database, tables: Tables, session: str, task: int, lease: float) -> int:
@@ -128,6 +131,45 @@ def end_claim(
     return database.writing(work)
 
 
+def return_merge(
+    database: Database,
+    tables: Tables,
+    merge: QueuedMerge,
+    comment: str,
+    *,
+    batch: int | None = None,
+    why: str,
+    tail: str = "",
+    reason: str = "",
+) -> str | None:
+    """Return work of the merge queue, and make its task pending; return the task's new status.
+
+    The task gets a `comment`, and with a `reason` it is blocked. `why` and `tail` are stored in the
+    entry. All of it is one transaction. Returns None if the entry does not wait any more, or if it
+    has no task.
+    """
+
+    def work() -> str | None:
+        if not send_back(database, merge, batch, why, tail) or merge.task is None:
+            return None
+        row = database.row(tables.tasks.select(["status"], "WHERE id = ?"), [merge.task])
+        if row is None:
+            return None
+        status, session = str(row[0]), merge.session or "ralphgen"
+        _journal(database, session, merge.task, "give_back")
+        if status != DONE:
+            _comment(database, tables, session, merge.task, comment)
+            return status
+        add_attempt(database, merge.task)
+        if reason:
+            return _block(database, tables, session, merge.task, status, reason, comment)
+        _set_status(database, tables, merge.task, status, PENDING)
+        _comment(database, tables, session, merge.task, comment)
+        return PENDING
+
+    return database.writing(work)
+
+
 def _journal(database: Database, session: str, task: int, what: str) -> None:
     """Journal the rest of this transaction as an act of a session."""
     facts = {"recipe": Ralphgen.recipe, "task_id": task}
@@ -139,6 +181,8 @@ def _free_status(database: Database, tables: Tables, task: int, claim: Claim | N
     columns = tables.tasks.chosen(["status", "depends_on"])
     row = database.row(tables.tasks.select(columns, "WHERE id = ?"), [task])
     if row is None or (claim is not None and is_live(claim)):
+        return ""
+    if waiting_merge(database, task) is not None:
         return ""
     status, stored = row[0], row[1] if len(row) > 1 else None
     stale = status == IN_PROGRESS and claim is not None and claim.began and claim.session

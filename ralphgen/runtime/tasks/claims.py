@@ -107,6 +107,34 @@ class HeldError(ToolError):
         self.claim = claim
 
 
+class MergingError(ToolError):
+    """The work of the task waits in the merge queue, as the entry `merge`."""
+
+    def __init__(self, task: int, merge: int) -> None:
+        super().__init__(f"task {task} waits to be merged, as merge {merge}: nothing was changed")
+        self.task = task
+        self.merge = merge
+
+
+def waiting_merge(database: Snapshot, task: int) -> int | None:
+    """Return the number of the waiting entry of a task in the merge queue, or None."""
+    sql = "SELECT number FROM ralphgen_merges WHERE task_id = ? AND state = 'waiting'"
+    row = database.row(sql, [task])
+    return None if row is None else int(row[0])
+
+
+def drop_merge(database: Database, number: int | None, reason: str) -> bool:
+    """Drop a waiting entry of the merge queue; return False if none of this number waits.
+
+    The caller is in a transaction. The branch of the entry remains.
+    """
+    sql = (
+        "UPDATE ralphgen_merges SET state = 'dropped', ended = ?, reason = ? "
+        "WHERE number = ? AND state = 'waiting'"
+    )
+    return number is not None and database.change(sql, [moment(), reason, number]) > 0
+
+
 def claim_of(database: Snapshot, task: int) -> Claim | None:
     """Return the row of a task, None if it was never claimed."""
     sql = f"SELECT {COLUMNS} FROM ralphgen_claims WHERE task_id = ?"
@@ -162,11 +190,14 @@ def take(
     """Claim a task for a session of this process, in an open transaction; return the token.
 
     `lease` is in seconds; `in_progress` is whether the task has that status. An unreleased earlier
-    claim counts as an attempt. Raises `HeldError` if another session claims the task.
+    claim counts as an attempt. Raises `HeldError` if another session claims the task, and
+    `MergingError` if its work waits to be merged.
     """
     old = claim_of(database, task)
     if old is not None and is_live(old):
         raise HeldError(old)
+    if (merge := waiting_merge(database, task)) is not None:
+        raise MergingError(task, merge)
     token = 1 if old is None else old.token + 1
     attempts = 0 if old is None else old.attempts + (old.session is not None)
     began = moment() if in_progress else None
@@ -310,6 +341,10 @@ def follow_status(
             take_again(database, task, actor.session_id, own["token"], own["lease"])
             begin(database, task, in_progress=new == IN_PROGRESS)
         return
+    if (merge := waiting_merge(database, task)) is not None:
+        if not actor.is_users or is_below_launch():
+            raise MergingError(task, merge)
+        drop_merge(database, merge, f"the task was set to {new}")
     if not force:
         refuse_claimed(database, tables, actor, task)
     elif is_below_launch():
@@ -345,6 +380,7 @@ def refusal_of(claim: Claim, actor: Actor) -> str:
 def forget(database: Database, tables: Tables, task: int) -> None:
     """Remove the claim, attempts and questions of a deleted or new task, in a transaction."""
     if tables.ledger:
+        drop_merge(database, waiting_merge(database, task), "the task was deleted")
         release(database, task)
         forget_attempts(database, task)
         sql = "UPDATE ralphgen_questions SET task_id = NULL, answered = coalesce(answered, ?)"
@@ -643,12 +679,15 @@ def waiters(
 
 
 def _holders(database: Snapshot, tables: Tables) -> tuple[set[int], set[int]]:
-    """Return the claimed tasks, and the tasks that sessions left in progress."""
+    """Return the tasks that are claimed or in the merge queue, and the ones left in progress."""
     if not tables.ledger:
         return set(), set()
 
+    from ..engine.ledger import WAITING
+
     found = claims(database)
     held = {task for task, claim in found.items() if is_live(claim)}
+    held.update(task for (task,) in database.rows(WAITING))
     begun = {task for task, claim in found.items() if claim.began is not None}
     return held, begun - held
 
@@ -736,11 +775,12 @@ def unmerged_tasks(
     """
     if not tables.ledger:
         return set()
-    from ..engine.ledger import NOT_MERGED, UNMERGED
+    from ..engine.ledger import NOT_MERGED, UNMERGED, WAITING
 
-    # The login of a session may not read the journal, and goes by the claims alone.
+    # The login of a session may not read the journal, and goes by claims and the merge queue.
     sees_all = database.sql.may_read(database, "ralphgen_journal", "after")
-    chosen = f"SELECT task_id FROM ({NOT_MERGED if sees_all else UNMERGED}) AS one"
+    unclosed = f"SELECT task_id FROM ({UNMERGED}) AS claimed UNION {WAITING}"
+    chosen = f"SELECT task_id FROM ({NOT_MERGED if sees_all else unclosed}) AS one"
     if among is None:
         return {row[0] for row in database.each(chosen)}
     wanted, left = sorted(among), set[int]()

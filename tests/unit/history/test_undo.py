@@ -325,6 +325,9 @@ def test_without_a_ledger_it_is_refused(root: Path) -> None:
             "claims",
             "evidence",
             "questions",
+            "merges",
+            "runs",
+            "runner",
             "ledger",
         ):
             connection.execute(f"DROP TABLE ralphgen_{name}")

@@ -32,10 +32,17 @@ from ralphgen.runtime.engine.sqlite.database import Database
 
 pytestmark = pytest.mark.slow  # makes projects
 
-NAMES = ("claims", "evidence", "journal", "ledger", "questions", "sessions", "unfinished")
+NAMES = (
+    *("claims", "evidence", "journal", "ledger", "merges", "questions", "runner", "runs"),
+    *("sessions", "unfinished"),
+)
 
 FIRST_VERSION = (
     "DROP TABLE ralphgen_questions",
+    "DROP TABLE ralphgen_merges",
+    "DROP TABLE ralphgen_runs",
+    "DROP TABLE ralphgen_runner",
+    "ALTER TABLE ralphgen_evidence DROP COLUMN run",
     "ALTER TABLE ralphgen_ledger DROP COLUMN version",
     "ALTER TABLE ralphgen_ledger ADD COLUMN version INTEGER NOT NULL DEFAULT 1",
 )
@@ -243,6 +250,8 @@ def test_pruning_keeps_what_is_newer_and_sessions_with_a_record_or_without_an_en
         "ralphgen_journal": 0,
         "ralphgen_evidence": 1,
         "ralphgen_questions": 0,
+        "ralphgen_merges": 0,
+        "ralphgen_runs": 0,
         "ralphgen_sessions": 1,
     }
     assert counts == prune(root, "2026-01-01")

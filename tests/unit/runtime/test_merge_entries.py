@@ -1,0 +1,160 @@
+"""The merge queue keeps a task from being claimed until its work is merged or returned."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from driving import query
+from engines import ENGINES
+from held_tasks import held_on
+
+from ralphgen.errors import ProjectError
+from ralphgen.kits.project import Project
+from ralphgen.kits.ralph.rows import stored_tables
+from ralphgen.ledger.undo import undo_session
+from ralphgen.project.database import Database, open_database, opened_database
+from ralphgen.runtime.tasks import assignment, claims, merges
+from ralphgen.sessions.claims import ClaimedError, claim_next, claim_task, next_tasks
+from ralphgen.sessions.decide import Request
+
+pytestmark = pytest.mark.slow
+Result = TypeVar("Result")
+WORK = "0" * 40
+
+
+@pytest.fixture(params=ENGINES)
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    with held_on(request.param, tmp_path / "p") as found:
+        yield found
+
+
+def write(root: Path, work: Callable[[Database], Result]) -> Result:
+    with opened_database(root) as database:
+        return database.writing(lambda: work(database))
+
+
+def enter(root: Path, task: int | None = 1, **facts: str) -> int:
+    values = {"work": WORK, "target": "main", **facts}
+    return write(root, lambda database: merges.enter(database, task=task, **values))
+
+
+def waiting(root: Path) -> list[int]:
+    with open_database(root) as database:
+        return [one.number for one in merges.waiting(database, "main")]
+
+
+def ready(root: Path) -> list[int]:
+    return next_tasks(root, Project(root).schema)
+
+
+def test_a_queued_task_cannot_be_claimed_and_its_dependents_wait(root: Path) -> None:
+    write(root, lambda one: one.change("UPDATE tasks SET depends_on = '[1]' WHERE id = 2"))
+    number = enter(root)
+
+    assert [3] == ready(root)
+    with pytest.raises(ClaimedError, match=f"waits to be merged, as merge {number}"):
+        claim_task(Project(root), "s", 1)
+    assert 3 == claim_next(Project(root), Request("task_execution", next=True)).task
+
+
+def test_entering_releases_the_claim_and_a_repeated_entry_keeps_its_number(root: Path) -> None:
+    claim = claim_task(Project(root), "s", 1)
+    assert claim is not None
+    number = enter(root, session="s", tree="t")
+
+    with open_database(root) as database:
+        held = claims.claim_of(database, 1)
+    assert held is not None
+    assert held.session is None
+    assert number == enter(root, session="s", tree="t")
+    with pytest.raises(ProjectError, match="waits to be merged already"):
+        enter(root, session="other", work="1" * 40)
+    assert enter(root, None) != enter(root, None, work="1" * 40)
+
+
+def test_a_merged_entry_records_the_commit_of_its_session(root: Path) -> None:
+    sql = "INSERT INTO ralphgen_sessions (id, recipe, started) VALUES ('s', 'task_execution', 'x')"
+    write(root, lambda one: one.change(sql))
+    number = enter(root, session="s")
+    with open_database(root) as database:
+        entry = merges.merge_of(database, number)
+    assert entry is not None
+
+    assert write(root, lambda one: merges.finish(one, entry, "c", 3))
+    assert not write(root, lambda one: merges.finish(one, entry, "d", 4))
+    with open_database(root) as database:
+        assert [("c",)] == database.rows("SELECT merged FROM ralphgen_sessions WHERE id = 's'")
+        ended = merges.merge_of(database, number)
+        assert {"s"} == merges.entered_sessions(database)
+    assert ended is not None
+    assert ("merged", 3, "c") == (ended.state, ended.batch, ended.merged)
+    assert [] == waiting(root)
+
+
+def test_a_returned_entry_makes_its_task_pending_and_comments_on_it(root: Path) -> None:
+    number = enter(root)
+    schema = Project(root).schema
+    with opened_database(root) as database:
+        database.writing(
+            lambda: database.closing(
+                lambda _: True,
+                lambda: database.change("UPDATE tasks SET status = 'done' WHERE id = 1"),
+            )
+        )
+        entry = database.reading(lambda: merges.merge_of(database, number))
+        assert entry is not None
+        for expected in ("pending", None):
+            assert expected == assignment.return_merge(
+                *(database, stored_tables(schema), entry, "It failed."), why="check", tail="no"
+            )
+    assert 1 in ready(root)
+    with open_database(root) as database:
+        texts = database.rows("SELECT body FROM task_comments WHERE task_id = 1")
+    assert ("It failed.",) in texts
+
+
+def test_one_runner_has_the_queue_of_a_branch_until_its_lease_ends(root: Path) -> None:
+    def lease(owner: str, target: str = "main", seconds: float = 60) -> bool:
+        return write(root, lambda one: merges.lease_runner(one, target, owner, seconds))
+
+    assert (True, True, False, True) == (lease("a"), lease("a"), lease("b"), lease("b", "dev"))
+    write(root, lambda one: merges.end_lease(one, "main", "b"))
+    assert not lease("b")
+    assert lease("a", seconds=-1)
+    assert lease("b")
+
+
+def test_runs_are_numbered_and_read_with_their_members(root: Path) -> None:
+    facts = {"target": "main", "base": "a", "head": "b", "tree": "c", "worker": "here"}
+
+    def run(database: Database) -> int:
+        number = merges.open_run(
+            database, batch=merges.next_batch(database), members=[1, 2], **facts
+        )
+        merges.close_run(database, number, passed=False)
+        return merges.next_batch(database)
+
+    assert (2, 3) == (write(root, run), write(root, run))
+    with open_database(root) as database:
+        newest, _ = merges.runs(database, 9)
+    assert (2, [1, 2], False, "here") == (
+        newest.batch,
+        newest.members,
+        newest.passed,
+        newest.worker,
+    )
+
+
+def test_undo_drops_the_entry_of_a_task_whose_status_it_reverts(tmp_path: Path) -> None:
+    with held_on("sqlite", tmp_path / "p") as root:
+        number = enter(root)
+        query(
+            root,
+            "INSERT INTO ralphgen_journal (time, session, table_name, row_key, before, after) "
+            """VALUES ('x', 's', 'tasks', '1', '{"status":"draft"}', '{"status":"pending"}')""",
+        )
+        undo_session(root, "s")
+        assert [("dropped", 'session "s" was undone')] == query(
+            root, "SELECT state, reason FROM ralphgen_merges WHERE number = ?", number
+        )
