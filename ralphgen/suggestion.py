@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.values import nearest
 
 MOST = 5  # names in a hint, unless all are
 SHORT = 50  # characters
@@ -26,6 +25,8 @@ def suggestion(name: str, known: Iterable[str], listed: str, command: str = "") 
     `listed` is their noun, such as "the kits". Only the nearest of many names are listed, with the
     `command` that lists all.
     """
+    from ralphgen.runtime.values import nearest
+
     names = list(known)
     near = nearest(name, names)
     if near:
