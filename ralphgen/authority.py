@@ -9,7 +9,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import MissingError, ProjectError, UsageError, plain
+from ralphgen.errors import MissingError, ProjectError, UsageError, plain, suggestion
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.policy import BROUGHT
 from ralphgen.planning.preview import EXAMPLES, supposed_session
@@ -34,7 +34,6 @@ from ralphgen.runtime.policy import (
     Recipe,
 )
 from ralphgen.runtime.tool import Tool
-from ralphgen.suggestion import suggestion
 
 
 @dataclass(frozen=True, slots=True)

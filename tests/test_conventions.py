@@ -51,7 +51,7 @@ LAYERS = {
         ("runtime.start",),
     ),
     "kits/*/server": (("kits.*.server",),),
-    "errors": (("errors",), ("suggestion",)),
+    "errors": (("errors",),),
     "spelling": (("spelling",),),
     "files": (("files",),),
     "environment": (("environment",),),

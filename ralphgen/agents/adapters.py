@@ -35,7 +35,7 @@ from ralphgen.agents.agent import (
     text_of,
 )
 from ralphgen.agents.process import Entry, Lack, filled, lack_error, session_servers, start_command
-from ralphgen.errors import ProgramError, ProjectError, UsageError, harmless
+from ralphgen.errors import ProgramError, ProjectError, UsageError, harmless, suggestion
 from ralphgen.files import WRITE_HINT
 from ralphgen.project.config import AgentSettings, Config
 from ralphgen.project.lookup import STRUCTURED
@@ -46,7 +46,6 @@ from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS, CLIE
 from ralphgen.sessions.model import CLAUDE, PreparedSession
 from ralphgen.sessions.store import GEMINI_HOME, OURS_ALONE, PROMPT, SYSTEM, remove_inner
 from ralphgen.spelling import toml_value
-from ralphgen.suggestion import suggestion
 
 EDIT_MODE = "acceptEdits"
 # A rule for Edit also covers Write and redirections in Bash; a rule for Write would have no effect.

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from ralphgen import __version__
 from ralphgen.emit.verify import TRUST_EDITED
-from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, UsageError, plain
+from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, UsageError, plain, suggestion
 from ralphgen.project.root import FOLDER, ProjectPlace
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.encoding import JsonReader, sha256_hex, write_written_json, written_number
@@ -34,7 +34,6 @@ from ralphgen.sessions.decide import (
 )
 from ralphgen.sessions.server_command import server_command
 from ralphgen.sessions.store import MCP_CONFIG, session_folder
-from ralphgen.suggestion import suggestion
 
 KIT = "ralph"  # serves the tools on tasks, features and disciplines
 PROTOCOL = "2025-11-25"

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from ralphgen.cli.completion import complete_disciplines, complete_features
-from ralphgen.errors import UsageError, plain
-from ralphgen.suggestion import counted
+from ralphgen.errors import UsageError, counted, plain
 from ralphgen.terminal.app import App, Project
 from ralphgen.terminal.console import say
 

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.errors import Say, UsageError
+from ralphgen.errors import Say, UsageError, counted
 from ralphgen.project.database import module_of
-from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App, Json, Project, Quiet, Yes
 from ralphgen.terminal.console import print_json, print_result, progress, say
 

@@ -15,10 +15,9 @@ import typer
 from ralphgen.agents.calls import KIT, Record, RefusalError, RowTools, typed
 from ralphgen.cli.completion import Offer
 from ralphgen.emit.outdated import warn_if_outdated
-from ralphgen.errors import Problem, UsageError, plain
+from ralphgen.errors import Problem, UsageError, either, plain
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
-from ralphgen.suggestion import either
 from ralphgen.terminal.app import App, Json, Project, ShellCommand, TrustEdited, Yes
 from ralphgen.terminal.console import print_json, print_result, say
 from ralphgen.terminal.person import agrees

@@ -147,9 +147,8 @@ def _refuse_misuse(kits: Sequence[str], options: Mapping[str, str], folder: str)
             known = [*kits]  # the server reports its damaged manifest
         for kit in kits:
             if kit not in known:
-                from ralphgen.errors import UsageError
+                from ralphgen.errors import UsageError, suggestion
                 from ralphgen.runtime.errors import one_line
-                from ralphgen.suggestion import suggestion
 
                 text = f'this project has no kit "{one_line(kit)}"'
                 raise UsageError(text, suggestion(kit, known, "the kits"))

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ralphgen.cli.row_tables import HUES, PageConsole, page_console
-from ralphgen.errors import plain
+from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import SessionRecord
 from ralphgen.planning.model import KitPlan, ServerPlan
@@ -18,7 +18,6 @@ from ralphgen.project.model import Column, Finding, ProjectFacts
 from ralphgen.project.model import Table as DatabaseTable
 from ralphgen.project.root import database_shown
 from ralphgen.sessions.store import StoredSession, age_words
-from ralphgen.suggestion import counted
 from ralphgen.terminal.console import print_result
 
 Entries = list[dict[str, Any]]

@@ -29,9 +29,8 @@ from ralphgen.cli.row_commands import (
     row_command,
     shown_task,
 )
-from ralphgen.errors import Problem, UsageError, harmless, plain
+from ralphgen.errors import Problem, UsageError, counted, harmless, plain
 from ralphgen.project.root import project_place
-from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App, Yes
 from ralphgen.terminal.console import print_json, print_result, say
 from ralphgen.terminal.person import refuse_agents

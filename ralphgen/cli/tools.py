@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ralphgen.cli.completion import complete_disciplines, complete_recipes, complete_tools
-from ralphgen.errors import MissingError, ProjectError, UsageError, harmless, plain
-from ralphgen.suggestion import suggestion
+from ralphgen.errors import MissingError, ProjectError, UsageError, harmless, plain, suggestion
 from ralphgen.terminal.app import App, Json, Project
 from ralphgen.terminal.console import print_json, print_result, say
 

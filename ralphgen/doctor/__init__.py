@@ -18,7 +18,7 @@ from ralphgen.environment import INTERPRETER_OPTIONS, PYTHON_VARIABLE, base_inte
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import environment_for
 from ralphgen.environment.program import server_lock
-from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.errors import ProjectError, RalphgenError, counted
 from ralphgen.files import whole_text
 from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import VERSION, read_state
@@ -50,7 +50,6 @@ from ralphgen.runtime.processes.secrets import passed_on
 from ralphgen.runtime.tasks.claims import live_claims, needed_tasks, stale_tasks
 from ralphgen.sessions.create import require_server, run_to_end
 from ralphgen.spelling import sql_name
-from ralphgen.suggestion import counted
 
 if TYPE_CHECKING:
     import psycopg

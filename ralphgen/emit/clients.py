@@ -11,11 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import ProjectError, UsageError, suggestion
 from ralphgen.files import MARK
 from ralphgen.project.lookup import STRUCTURED
 from ralphgen.runtime.files.main_tree import home_top, repository_of
-from ralphgen.suggestion import suggestion
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
 BEARER_VARIABLE = "RALPH_TOKEN"  # has the token of the session that a client works in

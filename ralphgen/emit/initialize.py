@@ -26,7 +26,7 @@ from ralphgen.emit.scaffold import (
 from ralphgen.emit.trust import Ask, accept_database, client_files, content_files
 from ralphgen.emit.workflows import read_before, regenerate
 from ralphgen.emit.write import finish_interrupted
-from ralphgen.errors import ProjectError, Say, UsageError, plain
+from ralphgen.errors import ProjectError, Say, UsageError, plain, suggestion
 from ralphgen.kits.registry import HOSTS, KITS, any_database, read_settings
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.project.approvals import keep_record
@@ -48,7 +48,6 @@ from ralphgen.project.root import (
 from ralphgen.project.schema import relation_names
 from ralphgen.runtime.engine.postgresql.dsn import schema_of
 from ralphgen.runtime.files.main_tree import is_without_tree
-from ralphgen.suggestion import suggestion
 
 NAMED = 3  # databases of the app that init names
 

@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ralphgen.errors import Problem, ProjectError, Say, plain
+from ralphgen.errors import Problem, ProjectError, Say, plain, suggestion
 from ralphgen.exchange.merge import MergedRows, RowEdit
 from ralphgen.exchange.move import import_planned
 from ralphgen.exchange.peers import (
@@ -21,7 +21,6 @@ from ralphgen.exchange.rows import Own, Row, Value, refusal_of, report_left_out
 from ralphgen.project.model import Schema
 from ralphgen.runtime.tasks.claims import prerequisite_lists
 from ralphgen.runtime.tasks.rows import decode_strings, encode
-from ralphgen.suggestion import suggestion
 
 READERS: Mapping[str, Reader] = {
     "task-master": read_task_master,

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, plain
+from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, counted, plain, suggestion
 from ralphgen.files import MARK, decoded
 from ralphgen.kits.project import Project
 from ralphgen.project.database import FileSnapshot, Snapshot, open_database, open_without_trace
@@ -25,7 +25,6 @@ from ralphgen.runtime.engine.entries import PREFIX
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.processes.secrets import MASK, masked_server
 from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, encode
-from ralphgen.suggestion import counted, suggestion
 from ralphgen.terminal.console import escaped
 
 TABLES = ("metadata", "disciplines", "features", "tasks", "task_comments", "recipe_configs")

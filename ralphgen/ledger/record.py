@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from ralphgen.errors import MissingError, ProjectError, RalphgenError
+from ralphgen.errors import MissingError, ProjectError, RalphgenError, suggestion
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.database import Snapshot, open_database
 from ralphgen.runtime.encoding import exact_number
@@ -15,7 +15,6 @@ from ralphgen.runtime.engine.entries import KEPT, NO_ROW, TABLE
 from ralphgen.runtime.engine.ledger import RECORDED, SESSION_COLUMNS
 from ralphgen.runtime.engine.stored_rows import SpelledNumber, values_of
 from ralphgen.runtime.errors import one_line
-from ralphgen.suggestion import suggestion
 
 Values = dict[str, Any]
 """Values by column; a blob is `bytes`, and bytes of invalid UTF-8 become surrogates."""

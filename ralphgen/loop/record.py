@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from ralphgen.errors import ProjectError, RalphgenError, UsageError
+from ralphgen.errors import ProjectError, RalphgenError, UsageError, suggestion
 from ralphgen.files import WRITE_HINT
 from ralphgen.loop.conduct import Ask
 from ralphgen.loop.run import FREQUENT, Event, event
 from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.files import AT_ONCE, NO_LINK, open_file, reason
 from ralphgen.sessions.store import OURS_ALONE, HeldFile, is_locked, may_hold
-from ralphgen.suggestion import suggestion
 
 ASKS: tuple[Ask, ...] = get_args(Ask)
 PREFIX, EVENTS, ASKED, REPORT = "loop-", ".jsonl", ".asks", ".md"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.planning.model import (
     RECIPES,
     TEXT,
@@ -29,7 +29,6 @@ from ralphgen.runtime.engine.queries import ROWS, SECONDS
 from ralphgen.runtime.policy import GRANTS, REQUIRED
 from ralphgen.runtime.tool import CURSOR, DESTRUCTIVE, NON_DESTRUCTIVE, READ_ONLY
 from ralphgen.spelling import Construction, Lines, Value, constant
-from ralphgen.suggestion import suggestion
 
 OWN_TOOLS = "own_tools"
 MODULE = "runtime.own_tools"

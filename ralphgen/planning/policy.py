@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.planning.model import PROFILES, KitPlan, Names, PlannedTool
 from ralphgen.project.model import OwnRecipe, PolicyRule, ProjectFacts, Removal
 from ralphgen.runtime.policy import (
@@ -18,7 +18,6 @@ from ralphgen.runtime.policy import (
     Policy,
     Recipe,
 )
-from ralphgen.suggestion import suggestion
 
 ONLY_TAKES = "a recipe can only restrict its base"
 BROUGHT: Mapping[str, Names] = {"task": ("task", "feature")}

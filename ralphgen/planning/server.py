@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.planning.access import KitAccess
 from ralphgen.planning.model import (
     KitPlan,
@@ -22,7 +22,6 @@ from ralphgen.planning.policy import Catalog, override_warnings, plan_policy
 from ralphgen.project.lookup import CONFIG
 from ralphgen.project.model import Finding, ProjectFacts, Replaced, project_facts
 from ralphgen.runtime.policy import Policy
-from ralphgen.suggestion import suggestion
 
 if TYPE_CHECKING:  # commands on rows need no model of the settings
     from pydantic import BaseModel

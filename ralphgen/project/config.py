@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from ralphgen import __version__
-from ralphgen.errors import Problem, ProjectError, RalphgenError
+from ralphgen.errors import Problem, ProjectError, RalphgenError, suggestion
 from ralphgen.files import (
     MARK,
     collected,
@@ -58,7 +58,6 @@ from ralphgen.project.settings import (
     VariableName,
 )
 from ralphgen.project.toml import TomlFile, read_toml
-from ralphgen.suggestion import suggestion
 
 Release = tuple[int, ...]
 RELEASE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")

@@ -10,13 +10,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.files import MARK, collected, decoded, linkless_bytes, named_files
 from ralphgen.project.config import Config
 from ralphgen.project.model import OwnTool
 from ralphgen.project.settings import LONGEST_SENTENCE
 from ralphgen.project.toml import TomlFile
-from ralphgen.suggestion import suggestion
 
 Schema = dict[str, Any]
 KINDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.project.config import Config
 from ralphgen.project.database import part_for
 from ralphgen.project.model import Column, Names, Schema, ServedTable, Table
@@ -12,7 +12,6 @@ from ralphgen.project.settings import VERBS, TableSettings
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.engine.entries import PREFIX
 from ralphgen.runtime.engine.schema import fold
-from ralphgen.suggestion import suggestion
 
 if TYPE_CHECKING:
     from ralphgen.project.database import Snapshot

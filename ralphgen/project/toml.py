@@ -13,9 +13,8 @@ from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ralphgen.errors import Problem, ProjectError, invalid_toml
+from ralphgen.errors import Problem, ProjectError, invalid_toml, suggestion
 from ralphgen.files import read_text, stamp
-from ralphgen.suggestion import suggestion
 
 Keys = Sequence[str | int]
 KeyPath = tuple[str | int, ...]

@@ -29,7 +29,7 @@ from ralphgen.emit.trust import (
 from ralphgen.emit.verify import TRUST_EDITED, refuse_edited
 from ralphgen.emit.write import finish_interrupted
 from ralphgen.environment.program import server_program
-from ralphgen.errors import ProgramError, ProjectError, Say, UsageError
+from ralphgen.errors import ProgramError, ProjectError, Say, UsageError, suggestion
 from ralphgen.files import WRITE_HINT, interrupted, put, refuse_irregular
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import read_settings
@@ -77,7 +77,6 @@ from ralphgen.sessions.store import (
     prune_sessions,
     remove,
 )
-from ralphgen.suggestion import suggestion
 
 OWN_NAME = "server.py: "  # a server's line begins with it
 PATIENCE = 60.0  # seconds

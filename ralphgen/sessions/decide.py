@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import MissingError, ProjectError, UsageError
+from ralphgen.errors import MissingError, ProjectError, UsageError, suggestion
 from ralphgen.project.root import CONFIG, database_named, refuse_other_engine
 from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import OWN, REQUIRED, Policy, names_own_row
 from ralphgen.runtime.session import ROWS, Session
-from ralphgen.suggestion import suggestion
 
 CLOSING_TOOL = "set_task_status"
 WORKING = "task_execution"  # the profile whose sessions work on a task

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ralphgen.errors import MissingError, ProjectError
+from ralphgen.errors import MissingError, ProjectError, suggestion
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.database import opened_database
 from ralphgen.runtime.engine.ledger import close_session
@@ -26,7 +26,6 @@ from ralphgen.sessions.store import (
     stored_sessions,
     try_lock,
 )
-from ralphgen.suggestion import suggestion
 
 ENDED = "ended"  # the outcome of a session that the user ends
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import plain
+from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
 from ralphgen.planning.model import Names
 from ralphgen.planning.preview import listed_bytes
 from ralphgen.project.config import LaunchConfig
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.store import SYSTEM
-from ralphgen.suggestion import counted
 
 CLAUDE = "claude"  # the program, looked for on PATH
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ralphgen.errors import UsageError, plain
+from ralphgen.errors import UsageError, either, plain
 from ralphgen.runtime.values import nearest
-from ralphgen.suggestion import either
 from ralphgen.terminal.console import as_typed
 
 Folder = Annotated[

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ralphgen.errors import counted
 from ralphgen.kits.acm.server.artifacts import SPECS, STUBS
 from ralphgen.kits.acm.server.capabilities import InventoryError, inventory
 from ralphgen.kits.acm.server.orchestration import REVIEWS, STAGES, TRANSITIONS
@@ -24,7 +25,6 @@ from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
-from ralphgen.suggestion import counted
 
 PLACE = ".ralph/acm/"
 ITS_REGISTRY = "registry/"

@@ -17,14 +17,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ralphgen.errors import Problem, ProjectError, UsageError
+from ralphgen.errors import Problem, ProjectError, UsageError, suggestion
 from ralphgen.files import put
 from ralphgen.kits.dela.server.allowlist import Rule, Rules, allowlist_path, lies_in, read_rules
 from ralphgen.kits.dela.server.formats import Discovered, discover
 from ralphgen.kits.dela.server.task import Task, find_task
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import path_within
-from ralphgen.suggestion import suggestion
 from ralphgen.terminal.app import App, Json, Project
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.person import confirmed, refuse_agents

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError, UsageError, invalid_toml
+from ralphgen.errors import ProjectError, UsageError, invalid_toml, suggestion
 from ralphgen.files import put, whole_text
 from ralphgen.kits.tables.columns import snake
 from ralphgen.project.config import config_lock
@@ -16,7 +16,6 @@ from ralphgen.project.root import CONFIG, database_name, project_home
 from ralphgen.project.schema import relation_names, schema_from_facts
 from ralphgen.project.served_tables import INTERNAL, KEY, possible
 from ralphgen.runtime.engine.schema import TABLES, fold
-from ralphgen.suggestion import suggestion
 
 LONGEST = 50  # characters of a noun
 # Ends of plural table names and their singulars: the first match counts. An ending without a

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.kits.tables.columns import ToolTable, needed, offered
 from ralphgen.planning.model import (
     OBJECTS,
@@ -30,7 +30,6 @@ from ralphgen.runtime.tool import (
     READ_ONLY,
 )
 from ralphgen.spelling import Construction, Lines, Value
-from ralphgen.suggestion import suggestion
 
 TABLE, FUNCTIONS = "runtime.rows", "runtime.rows.tools"
 HINTS: Mapping[str, Mapping[str, bool]] = {

@@ -9,10 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.files import collected, read_text
 from ralphgen.runtime.engine.schema import fold
-from ralphgen.suggestion import suggestion
 
 Names = tuple[str, ...]
 

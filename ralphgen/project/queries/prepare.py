@@ -6,12 +6,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.project.config import Config
 from ralphgen.project.model import Queries, Schema
 from ralphgen.project.queries.files import NamedSql, read_queries
 from ralphgen.project.toml import TomlFile
-from ralphgen.suggestion import suggestion
 
 if TYPE_CHECKING:
     from ralphgen.project.database import Snapshot

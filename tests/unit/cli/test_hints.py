@@ -12,8 +12,8 @@ from wire import running
 
 from ralphgen.cli.recipes import BUILT_IN
 from ralphgen.emit.workflows import regenerate
+from ralphgen.errors import counted, suggestion
 from ralphgen.project.rows import open_rows
-from ralphgen.suggestion import counted, suggestion
 
 pytestmark = pytest.mark.slow
 
