@@ -16,7 +16,7 @@ from ralphgen.runtime.tool import DESTRUCTIVE, IDEMPOTENT, INTEGER, OPEN_WORLD, 
 NOUN = "items"
 WORKING: Names = ("task_execution", "opus_review")
 """The recipes whose sessions execute, copy and sign items; all others only look."""
-TYPES = ("directive", "tool", "knowledge")
+ITEM_TYPES = ("directive", "tool", "knowledge")
 PROJECT_PATH = typed(
     "project_path", "string", "Absolute path of this project or a directory in it", required=True
 )
@@ -24,7 +24,7 @@ ON_PATHS = "project_path is always the absolute path of this project or a direct
 ITEM_ID = typed("item_id", "string", "Such as demo/greet; a bare name if unique", required=True)
 
 
-ITEM_TYPE = choice("item_type", TYPES, required=True)
+ITEM_TYPE = choice("item_type", ITEM_TYPES, required=True)
 SOURCE = choice(
     "source",
     ("project", "user", "system"),
@@ -40,7 +40,7 @@ TOOLS = (
             "system. An empty query lists all."
         ),
         arguments=(
-            choice("item_type", (*TYPES, "all"), required=True),
+            choice("item_type", (*ITEM_TYPES, "all"), required=True),
             typed(
                 "query",
                 "string",

@@ -19,7 +19,7 @@ from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files import path_within
 
 
-def _phase(tool: str, phase: str) -> tuple[Step, Step]:
+def _phase_steps(tool: str, phase: str) -> tuple[Step, Step]:
     """Return the two calls of a phase: what to do, and that it is done."""
     return (
         Step(f"Get the instructions, do the work and write {phase}.md.", tool),
@@ -36,10 +36,10 @@ WORKFLOWS = (
         "Take a goal from research to tasks",
         (
             Step("Start with a one-sentence goal.", "ralph_start", {"name": None, "goal": None}),
-            *_phase("ralph_research", "research"),
-            *_phase("ralph_requirements", "requirements"),
-            *_phase("ralph_design", "design"),
-            *_phase("ralph_tasks", "tasks"),
+            *_phase_steps("ralph_research", "research"),
+            *_phase_steps("ralph_requirements", "requirements"),
+            *_phase_steps("ralph_design", "design"),
+            *_phase_steps("ralph_tasks", "tasks"),
         ),
         needs=("ralph_start", "ralph_complete_phase"),
     ),
