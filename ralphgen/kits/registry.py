@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ralphgen.kits.acm.kit import ACM
-from ralphgen.kits.dela.kit import DELA
+from ralphgen.kits.acm import ACM
+from ralphgen.kits.dela import DELA
 from ralphgen.kits.ralph.kit import RALPH
 from ralphgen.kits.rye.kit import RYE
 from ralphgen.kits.specum.kit import SPECUM

@@ -13,7 +13,7 @@ from figures import topic
 from processes import Conversation, Server, conversation
 
 from ralphgen.environment import INTERPRETER_OPTIONS
-from ralphgen.kits.acm.kit import corpus
+from ralphgen.kits.acm import corpus
 
 pytestmark = pytest.mark.benchmark
 

@@ -359,7 +359,7 @@ def _change(path: str, wanted: Sequence[Rule], tasks: Sequence[Task], top: str) 
 
 def _tell_reach(entries: Sequence[Rule], tasks: Sequence[Task], top: str) -> None:
     """Print the existing tasks that the entries cover, and mention future ones."""
-    from ralphgen.kits.dela.kit import below
+    from ralphgen.kits.dela import below
 
     verb = "denies" if entries[0].scope == "Deny" else "allows"
     _tell(f"this {verb}:")
@@ -376,7 +376,7 @@ def _tell_reach(entries: Sequence[Rule], tasks: Sequence[Task], top: str) -> Non
 @dela.command(name="list", example="ralphgen dela list")
 def list_(project: Project = Path(), as_json: Json = False) -> None:
     """List the tasks, and which of them agents may run."""
-    from ralphgen.kits.dela.kit import below
+    from ralphgen.kits.dela import below
 
     places, path = _situation(project)
     rules = read_rules(path)

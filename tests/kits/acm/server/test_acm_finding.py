@@ -11,12 +11,12 @@ from acm_projects import STAGES, Library, variables
 from driving import quiet
 
 from ralphgen.emit.initialize import InitOptions, initialize
-from ralphgen.kits.acm.kit import ACM, corpus
+from ralphgen.kits.acm import ACM, corpus
 
 STAGE = STAGES["design"]
 FOUND = """\
 from pathlib import Path
-from ralphgen.kits.acm.kit import ACM
+from ralphgen.kits.acm import ACM
 import json, sys
 found = ACM.find(Path(sys.argv[1]), json.loads(sys.argv[2]))
 print(json.dumps([found.summary, sorted(ACM.setup), len(found.warnings)]))

@@ -20,7 +20,7 @@ from acm_projects import (
 )
 from driving import create_project
 
-from ralphgen.kits.acm.kit import corpus
+from ralphgen.kits.acm import corpus
 
 KINDS = ("app", "workflow", "artifact")
 

@@ -7,7 +7,7 @@ from acm_projects import KITS, Library, lay_registry, on_server, variables
 from driving import create_project
 from wire import running
 
-from ralphgen.kits.acm.tools import TOOLS
+from ralphgen.kits.acm import TOOLS
 
 LISTED = [tool.name for tool in TOOLS]
 
