@@ -8,8 +8,8 @@ from typing import Any
 from ralphgen.kits.acm import ACM
 from ralphgen.kits.dela import DELA
 from ralphgen.kits.ralph.kit import RALPH
-from ralphgen.kits.rye.kit import RYE
-from ralphgen.kits.specum.kit import SPECUM
+from ralphgen.kits.rye import RYE
+from ralphgen.kits.specum import SPECUM
 from ralphgen.kits.tables.access import table_uses
 from ralphgen.kits.tables.finding import find_tables
 from ralphgen.kits.tables.kit import TABLES

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rye_projects import EXTENSIONS, FOLDERS, permissions, put
 
-from ralphgen.kits.rye.kit import system_items
+from ralphgen.kits.rye import system_items
 from ralphgen.kits.rye.server.executing import execute
 from ralphgen.kits.rye.server.signing import sign
 from ralphgen.kits.rye.server.spaces import Item, read_item

@@ -8,7 +8,7 @@ from cases import FIXTURES, lay_down
 from command_line import ralphgen
 from rye_projects import directive, knowledge, put, python_tool, yaml_tool
 
-from ralphgen.kits.rye.kit import find_items
+from ralphgen.kits.rye import find_items
 from ralphgen.project.model import Finding
 
 

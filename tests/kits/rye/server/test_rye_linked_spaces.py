@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rye_projects import TYPES, Rye, serving
 
-from ralphgen.kits.rye.kit import find_items
+from ralphgen.kits.rye import find_items
 
 LINK = "is a symbolic link, which is not followed: replace it with the directory"
 OF_PROJECT = f'".ai" of the project space {LINK}'

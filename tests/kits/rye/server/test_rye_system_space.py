@@ -25,7 +25,7 @@ from rye_projects import (
     yaml_tool,
 )
 
-from ralphgen.kits.rye.kit import system_items
+from ralphgen.kits.rye import system_items
 
 ROOT = Path(__file__).parents[4]
 EVERY = [(kind, item_id) for kind, ids in SYSTEM_ITEMS.items() for item_id in ids]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rye_workspaces import Workspace, opened
 
-from ralphgen.kits.rye.kit import find_items
+from ralphgen.kits.rye import find_items
 from ralphgen.kits.rye.server.loading import load
 from ralphgen.kits.rye.server.searching import search
 from ralphgen.kits.rye.server.signing import sign

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ralphgen.kits.rye.kit import system_items
+from ralphgen.kits.rye import system_items
 from ralphgen.kits.rye.server.formats import Parsed
 from ralphgen.kits.rye.server.formats.tools import issues_of, parse
 from ralphgen.kits.rye.server.spaces import (

@@ -11,7 +11,7 @@ from driving import Driver, connected, create_project
 from specum_projects import KITS, STATE
 from specum_runs import POINTER, TASKS, changing, lay_spec, ok
 
-from ralphgen.kits.specum.tools import TOOLS
+from ralphgen.kits.specum import TOOLS
 
 ALL = {tool.name for tool in TOOLS}
 LOOKS = {"ralph_status", "ralph_help"}

@@ -11,7 +11,7 @@ from specum_projects import STATE
 from specum_runs import COUNTED, POINTER, TASKS, changing, lay_spec, ok, state_of, ticked
 
 from ralphgen.emit.workflows import regenerate
-from ralphgen.kits.specum.tools import TOOLS
+from ralphgen.kits.specum import TOOLS
 
 NAME = "export-invoices-as-csv"
 GOAL = "Export invoices as CSV"
