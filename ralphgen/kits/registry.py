@@ -12,7 +12,7 @@ from ralphgen.kits.rye import RYE
 from ralphgen.kits.specum import SPECUM
 from ralphgen.kits.tables.access import table_uses
 from ralphgen.kits.tables.finding import find_tables
-from ralphgen.kits.tables.kit import TABLES
+from ralphgen.kits.tables.kit import TABLES_KIT
 from ralphgen.kits.tables.tools import plan_tables
 from ralphgen.planning.access import query_uses
 from ralphgen.planning.additions import plan_own_tools, plan_queries
@@ -39,7 +39,7 @@ KITS: tuple[KitDefinition, ...] = (
     SPECUM,
     ACM,
     RYE,
-    replace(TABLES, additions=ADDITIONS, find=_tables_of(TABLES)),
+    replace(TABLES_KIT, additions=ADDITIONS, find=_tables_of(TABLES_KIT)),
 )
 HOSTS = tuple(kit.key for kit in KITS if kit.additions)
 """The kits with row tools; a project can enable at most one of them."""

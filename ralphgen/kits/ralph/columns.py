@@ -74,7 +74,7 @@ class Known:
 
 
 TEXT = Known()
-KEPT = Known(given=False)  # the server writes it
+BY_SERVER = Known(given=False)  # the server writes it
 HIDDEN = Known(given=False, shown=False)
 ACRONYM = Known(keywords=(("pattern", "^[A-Z0-9]{4}$"),))
 PROSE = Known(keywords=(("maxLength", 3000),))
@@ -91,25 +91,25 @@ COLUMNS: Mapping[str, Mapping[str, Known]] = {
         "priority": Known(values=PRIORITIES),
         "tags": STRING_LIST,
         "depends_on": Known("INTEGERS"),
-        "blocked_by": KEPT,
-        "created": KEPT,
-        "updated": KEPT,
-        "completed": KEPT,
+        "blocked_by": BY_SERVER,
+        "created": BY_SERVER,
+        "updated": BY_SERVER,
+        "completed": BY_SERVER,
         "acceptance_criteria": STRING_LIST,
         "context_files": PATHS,
         "output_artifacts": PATHS,
         "hints": TEXT,
         "estimated_turns": Known("INTEGER", keywords=(("minimum", 0),)),
-        "provenance": KEPT,
-        "pseudocode": KEPT,
-        "enriched_at": KEPT,
+        "provenance": BY_SERVER,
+        "pseudocode": BY_SERVER,
+        "enriched_at": BY_SERVER,
     },
     "features": {
         "name": TEXT,
         "display_name": TEXT,
         "acronym": ACRONYM,
         "description": PROSE,
-        "created": KEPT,
+        "created": BY_SERVER,
         "knowledge_paths": PATHS,
         "context_files": PATHS,
         "architecture": PROSE,
@@ -143,15 +143,15 @@ COLUMNS: Mapping[str, Mapping[str, Known]] = {
         "agent_task_id": Known("INTEGER", given=False),
         "priority": Known(values=PRIORITIES),
         "body": TEXT,
-        "created": KEPT,
-        "updated": KEPT,
+        "created": BY_SERVER,
+        "updated": BY_SERVER,
     },
     "metadata": {
         "id": Known("INTEGER", given=False),
         "schema_version": HIDDEN,
-        "project_title": KEPT,
-        "project_description": KEPT,
-        "project_created": KEPT,
+        "project_title": BY_SERVER,
+        "project_description": BY_SERVER,
+        "project_created": BY_SERVER,
     },
 }
 PREFIXES = {

@@ -52,4 +52,4 @@ def plan_server_of_tables(project: ProjectFacts) -> KitPlan:
     return replace(SERVER, settings=settings, warnings=warnings)
 
 
-TABLES = KitDefinition(SERVER, plan_server_of_tables, any_schema=True)
+TABLES_KIT = KitDefinition(SERVER, plan_server_of_tables, any_schema=True)

@@ -54,7 +54,7 @@ CONSTANTS = (
 )
 # Kinds that a URI can represent.
 SPELLED = {"boolean", "decimal", "integer", "numeric", "real", "text"}
-OWN, EACH = "own {}", "any {}"
+OWN_ROW, ANY_ROW = "own {}", "any {}"
 NAMED = 8  # tables in the description of a skill
 ABOUT = (
     "For each of these tables, one tool lists rows in pages, another reads a row by its key, and "
@@ -138,7 +138,7 @@ def _tool(table: ToolTable, verb: str, data: ToolData) -> PlannedTool:
     described, purpose, answer = _said(table, verb)
     arguments = _arguments(table, verb)
     kind = {table.field(column): kind for column, kind in table.served.bind}
-    reach = EACH if verb == "get" else OWN
+    reach = ANY_ROW if verb == "get" else OWN_ROW
     names = {argument.name for argument in arguments}
     bound = {name: reach.format(row) for name, row in kind.items() if name in names}
     return PlannedTool(
