@@ -7,7 +7,7 @@ from typing import Any
 
 from ralphgen.kits.acm import ACM
 from ralphgen.kits.dela import DELA
-from ralphgen.kits.ralph.kit import RALPH
+from ralphgen.kits.ralph import RALPH
 from ralphgen.kits.rye import RYE
 from ralphgen.kits.specum import SPECUM
 from ralphgen.kits.tables.access import table_uses

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
+from ralphgen.kits.ralph import comment_needs_no_more
 from ralphgen.kits.ralph.columns import TABLES, first_statuses, offered_tables
-from ralphgen.kits.ralph.kit import comment_needs_no_more
 from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
