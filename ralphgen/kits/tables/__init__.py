@@ -1,1 +1,419 @@
 """The kit `tables`: tools on any table or view of the project's database."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ralphgen.errors import Problem, ProjectError, suggestion
+from ralphgen.kits.tables.columns import ToolTable, needed, offered
+from ralphgen.planning.access import OWN, Command, Use
+from ralphgen.planning.model import (
+    INTERACTIVE,
+    OBJECTS,
+    RECIPES,
+    TEXT,
+    Argument,
+    HttpUse,
+    KitPlan,
+    Names,
+    PlannedTool,
+    SkillPlan,
+    ToolData,
+    answer_of,
+    typed,
+)
+from ralphgen.planning.policy import about
+from ralphgen.planning.server import Addition, KitDefinition
+from ralphgen.project.model import ProjectFacts, Schema
+from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.schema import TABLES, fold
+from ralphgen.runtime.policy import FULL, Policy, Recipe
+from ralphgen.runtime.tool import (
+    CURSOR,
+    DESTRUCTIVE,
+    IDEMPOTENT,
+    INTEGER,
+    LIMIT,
+    NON_DESTRUCTIVE,
+    READ_ONLY,
+)
+from ralphgen.spelling import Construction, Lines, Value, sql_name
+
+SKILL = SkillPlan(
+    name="project-tables",
+    title="The project's tables",
+    description=(
+        "Reads and changes rows of the project's database with the tools of its MCP server. Use "
+        "it when the user asks about project data, or to add, change or delete rows."
+    ),
+    overview={
+        "How it works": (
+            "Each table has its own tools: one lists rows in pages, one reads a row by its key, "
+            "and others change rows if this session has them. An error names the problem and the "
+            "valid values."
+        ),
+    },
+    workflows=(),
+)
+
+
+SERVER = KitPlan(
+    key="tables",
+    server_name="project-tables",
+    title="The project's tables.",
+    nouns={},
+    tools=(),
+    server="ralphgen.kits.tables.server",
+    has_database=True,
+    about="The project's tables.",
+    connected=True,
+    http=HttpUse(),
+    skill=SKILL,
+)
+
+
+def plan_server_of_tables(project: ProjectFacts) -> KitPlan:
+    """Return the server; the project's own tools are added later."""
+    place = project.database_named
+    ledger = project.schema.table(MARKER) is not None
+    warnings: tuple[str, ...] = ()
+    if not project.tables:
+        warnings = ('no tools are generated: add tables with "ralphgen tools add NAME"',)
+    settings = Lines({"database": place, "ledger": ledger})
+    return replace(SERVER, settings=settings, warnings=warnings)
+
+
+TABLES_KIT = KitDefinition(SERVER, plan_server_of_tables, any_schema=True)
+
+
+TABLE, FUNCTIONS = "runtime.rows", "runtime.rows.tools"
+HINTS: Mapping[str, Mapping[str, bool]] = {
+    "list": READ_ONLY,
+    "get": READ_ONLY,
+    "create": NON_DESTRUCTIVE,
+    "update": IDEMPOTENT,
+    "delete": DESTRUCTIVE,
+}
+RUNS = {
+    "list": "listing",
+    "get": "getting",
+    "create": "creating",
+    "update": "updating",
+    "delete": "deleting",
+}
+# Names of other modules, and of constants that the modules of tables import.
+MODULES = ("answers", "own_tools", "queries", "settings", "tables")
+CONSTANTS = (
+    *("CURSOR", "DESTRUCTIVE", "IDEMPOTENT", "INTEGER", "INTEGERS", "LIMIT"),
+    *("NON_DESTRUCTIVE", "NUMBER", "READ_ONLY", "STRING", "STRINGS", "TOOLS"),
+)
+# Kinds that a URI can represent.
+SPELLED = {"boolean", "decimal", "integer", "numeric", "real", "text"}
+OWN_ROW, ANY_ROW = "own {}", "any {}"
+NAMED = 8  # tables in the description of a skill
+ABOUT = (
+    "For each of these tables, one tool lists rows in pages, another reads a row by its key, and "
+    "others add, change and delete rows if the session has them. Read a row before you change "
+    "it. An update leaves omitted fields unchanged. A row that others reference cannot be "
+    "deleted. An error names the valid values. A session for one row can read the rows of others "
+    "but change only its own. Rows that a session can get are also resources: "
+    "`{kit}://tables/NAME/KEY`."
+)
+
+
+def plan_tables(project: ProjectFacts, server: KitPlan) -> Addition:
+    """Return the tools on the project's own tables, for the server that has them.
+
+    Raises `ProjectError` for unknown recipes.
+    """
+    problems = [*_recipe_problems(project, server)]
+    if problems:
+        raise ProjectError.of(problems)
+    tables, warnings = offered(
+        project.tables,
+        project.schema,
+        (*MODULES, *server.nouns),
+        (*CONSTANTS, *(name for tool in server.tools for name in tool.constants)),
+    )
+    tools = [tool for table in tables for tool in _tools(table, project.schema.hide)]
+    return Addition(
+        nouns={table.module: f"Tools for {_plural(table)}." for table in tables},
+        tools=tuple(tools),
+        overview={"The project's tables": ABOUT.format(kit=server.key)} if tables else {},
+        used_for=_used_for(tables),
+        row_resources=tuple((one.module, one.data) for one in tables if _is_spelled(one)),
+        absent={name: why for table in tables for name, why in _absent(table).items()},
+        warnings=warnings,
+        origins={
+            tool_name(table, verb): table.served.origin
+            for table in tables
+            for verb in table.served.tools
+        },
+    )
+
+
+def _recipe_problems(project: ProjectFacts, server: KitPlan) -> Iterator[Problem]:
+    """Yield the problems of tables that already have tools, and of recipes for tables."""
+    for table in project.tables:
+        if server.tools and fold(table.name) in TABLES:
+            text = f'{table.origin}: the server "{server.key}" already has tools for this table'
+            yield Problem(text, "remove the table from the config")
+        for recipe, verbs in table.recipes:
+            if recipe not in RECIPES:
+                text = f'{table.origin}: unknown recipe "{recipe}" in "recipes"'
+                yield Problem(text, suggestion(recipe, RECIPES, "the recipes"))
+                continue
+            writing = [verb for verb in verbs if HINTS[verb] != READ_ONLY]
+            for kind in dict.fromkeys(dict(table.bind).values()) if writing else ():
+                if kind not in about(recipe, server):
+                    text = f'{table.origin}: "bind" requires a {kind} for "{writing[0]}"'
+                    yield Problem(
+                        f'{text}, but sessions of "{recipe}" have none',
+                        f'remove "{writing[0]}" from the recipe, or "bind" from the table',
+                    )
+
+
+def _is_spelled(table: ToolTable) -> bool:
+    """Return whether there are rows that a tool gets and whose key a URI can spell."""
+    kinds = {table.kind(column) for column in table.served.key}
+    return "get" in table.served.tools and kinds <= SPELLED
+
+
+def _tools(table: ToolTable, hide: Names) -> list[PlannedTool]:
+    absent = _absent(table)
+    data = ToolData(table.data, TABLE, _call(table, hide))
+    return [
+        _tool(table, verb, data)
+        for verb in table.served.tools
+        if tool_name(table, verb) not in absent
+    ]
+
+
+def _tool(table: ToolTable, verb: str, data: ToolData) -> PlannedTool:
+    described, purpose, answer = _said(table, verb)
+    arguments = _arguments(table, verb)
+    kind = {table.field(column): kind for column, kind in table.served.bind}
+    reach = ANY_ROW if verb == "get" else OWN_ROW
+    names = {argument.name for argument in arguments}
+    bound = {name: reach.format(row) for name, row in kind.items() if name in names}
+    return PlannedTool(
+        tool_name(table, verb),
+        module=table.module,
+        hints=HINTS[verb],
+        description=described,
+        arguments=arguments,
+        returns=_returns(table, verb),
+        run=f"{FUNCTIONS}.{RUNS[verb]}",
+        data=data,
+        recipes=tuple(
+            recipe for recipe in RECIPES if verb in dict(table.served.recipes).get(recipe, ())
+        ),
+        interactive=table.served.interactive,
+        bound=bound,
+        granted_by=() if HINTS[verb] == READ_ONLY else tuple(dict.fromkeys(kind.values())),
+        instruction=f"{_plural(table)}: {{tools}}",
+        purpose=purpose,
+        answer=answer,
+    )
+
+
+def tool_name(table: ToolTable, verb: str) -> str:
+    """Return the name of the tool that does this with a table."""
+    return f"list_{table.snake}" if verb == "list" else f"{verb}_{table.noun}"
+
+
+def _used_for(tables: tuple[ToolTable, ...]) -> str:
+    """Return the addition to the description of the skill."""
+    if not tables:
+        return ""
+    named = [_plural(table)[:50] for table in tables[:NAMED]]
+    more = " and more" if len(tables) > NAMED else ""
+    return f"Also use it for rows of these tables: {', '.join(named)}{more}."
+
+
+def _plural(table: ToolTable) -> str:
+    return table.snake.replace("_", " ")
+
+
+def _said(table: ToolTable, verb: str) -> tuple[str, str, str]:
+    """Return a tool's description, its purpose and its answer."""
+    row = table.noun.replace("_", " ")
+    a_row = f"{'an' if row[0] in 'aeiou' else 'a'} {row}"
+    rows = _plural(table)
+    return {
+        "list": (f"List {rows}.", f"find {rows}", "a page of rows, and the total"),
+        "get": (f"Get {a_row}.", f"read {a_row}", "all fields with a value"),
+        "create": (f"Create {a_row}.", f"add {a_row}", "its key"),
+        "update": (
+            f"Update the given fields of {a_row}.",
+            f"change {a_row}; omitted fields are unchanged",
+            "the names of the changed fields",
+        ),
+        "delete": (
+            f"Delete {a_row} that no other row needs.",
+            f"remove {a_row}",
+            "the key of the deleted row, or why it cannot be deleted",
+        ),
+    }[verb]
+
+
+def _arguments(table: ToolTable, verb: str) -> tuple[Argument, ...]:
+    served = table.served
+    if verb == "list":
+        arguments = [table.argument(column, prefix="filter_") for column in served.filter]
+        if served.search:
+            held = ", ".join(table.field(column) for column in served.search)
+            arguments.append(typed("search", "string", f"text in {held}"))
+        return (*arguments, Argument("limit", LIMIT), Argument("cursor", CURSOR))
+    if verb == "create":
+        return tuple(
+            table.argument(column, required=needed(table.columns[column]))
+            for column in table.given()
+        )
+    if verb != "update":
+        return table.keys()
+    fields = [column for column in table.given() if column not in served.key]
+    clearable = [table.field(column) for column in fields if _clearable(table, column)]
+    arguments = [table.argument(column) for column in fields]
+    if clearable:
+        items = {"type": "string", "enum": clearable}
+        clear = {"type": "array", "description": "fields to clear", "items": items}
+        arguments.append(Argument("clear", clear))
+    return (*table.keys(), *arguments)
+
+
+def _clearable(table: ToolTable, column: str) -> bool:
+    return not table.columns[column].not_null and column not in dict(table.served.bind)
+
+
+def _absent(table: ToolTable) -> dict[str, str]:
+    """Return the tools that are impossible for the table, each with the reason."""
+    found: dict[str, str] = {}
+    lacking = table.unfillable()
+    if "create" in table.served.tools and lacking:
+        column = f"{table.served.name}.{lacking[0]}"
+        found[tool_name(table, "create")] = (
+            f'"{column}" requires a value that no argument can provide'
+        )
+    if "update" in table.served.tools and not {*table.given()} - {*table.served.key}:
+        found[tool_name(table, "update")] = f'no column of "{table.served.name}" can be changed'
+    return found
+
+
+def _call(table: ToolTable, hide: Names) -> Construction:
+    """Return the emitted table: the facts that its tools need.
+
+    `hide` are the project's hidden columns: no refusal lists their values.
+    """
+    own = f"{table.served.name}.".lower()
+    names_others = any(column.references for column in table.columns.values())
+    hides = names_others or any(name.lower().startswith(own) for name in hide)
+    hides = hides or "delete" in table.served.tools  # others may name it by a hidden column
+    renamed = {
+        column: table.field(column) for column in table.columns if table.field(column) != column
+    }
+    said: dict[str, Value] = {
+        "noun": table.noun,
+        "listed": tool_name(table, "list"),
+        "columns": Lines({column: table.kind(column) for column in table.columns}),
+        "key": list(table.served.key),
+        "search": list(table.served.search),
+        "arguments": Lines(renamed) if renamed else None,
+        "bound": dict(table.served.bind),
+        "hidden": sorted(name.lower() for name in hide) if hides else None,
+    }
+    kept = {name: value for name, value in said.items() if value}
+    return Construction("RowTable", (table.served.name,), kept)
+
+
+def _returns(table: ToolTable, verb: str) -> dict[str, Value]:
+    """Return the JSON Schema of a list or a row; empty for the answer to a change."""
+    if verb == "list":
+        rows = {tool_name(table, "list").removeprefix("list_"): OBJECTS}
+        return answer_of(**rows, total=INTEGER, next_cursor=TEXT)
+    if verb == "get":
+        return answer_of(**{table.field(column): TEXT for column in table.columns})
+    return {}
+
+
+_REFERENCE = re.compile(r"([^.]+)\(([^)]+)\)")  # a column of a table in the same schema
+
+
+def table_uses(project: ProjectFacts, kit: KitPlan, policy: Policy) -> Iterator[Use]:
+    """Yield the uses of the tools on own tables in the sessions of each recipe that has them.
+
+    This includes preliminary look-ups: rows that a row references, and rows that reference it.
+    """
+    tables, _ = offered(project.tables, project.schema, (), ())
+    planned = {tool.name: tool for tool in kit.tools}
+    for table in tables:
+        for verb in table.served.tools:
+            name = tool_name(table, verb)
+            for recipe, plan in policy.recipes.items():
+                if name in plan.tools.get(kit.key, ()):
+                    every = planned[name].argument_names
+                    left = plan.narrowed_arguments.get(f"{kit.key}:{name}", every)
+                    rows = _own_rows(table, recipe, plan)
+                    for command, where, columns in _needs(table, verb, left, project.schema):
+                        own = "" if command == "SELECT" else rows
+                        yield Use(recipe, name, command, where, columns, own)
+
+
+def _needs(
+    table: ToolTable, verb: str, left: Sequence[str], schema: Schema
+) -> Iterator[tuple[Command, str, Names]]:
+    """Yield each command that a tool runs, with its table and columns.
+
+    `left` are the arguments that the sessions have.
+    """
+    name, key, bound = table.served.name, table.served.key, (*dict(table.served.bind),)
+    if verb in ("list", "get"):
+        yield "SELECT", name, (*table.columns,)
+        return
+    given = tuple(column for column in table.given() if table.field(column) in left)
+    if verb == "create":
+        written = tuple(dict.fromkeys((*given, *bound)))
+        yield "INSERT", name, written
+        yield "SELECT", name, key
+        yield from _parents(table, written, schema)
+    elif verb == "update":
+        written = tuple(column for column in given if column not in key)
+        yield "UPDATE", name, written
+        yield "SELECT", name, tuple(dict.fromkeys((*key, *bound, *written)))
+        yield from _parents(table, written, schema)
+    else:
+        yield "DELETE", name, ()
+        yield "SELECT", name, tuple(dict.fromkeys((*key, *bound)))
+        # The deleted row must not be referenced: these columns are read to check that.
+        for other in schema.tables:
+            for column in other.columns:
+                found = _REFERENCE.fullmatch(column.references or "")
+                if found and found[1] == table.served.name:
+                    for name, one in ((other.name, column.name), (found[1], found[2])):
+                        if not schema.hidden(name, one):
+                            yield "SELECT", name, (one,)
+
+
+def _parents(
+    table: ToolTable, columns: Iterable[str], schema: Schema
+) -> Iterator[tuple[Command, str, Names]]:
+    """Yield the reads that check whether the referenced rows exist."""
+    for column in columns:
+        found = _REFERENCE.fullmatch(table.columns[column].references or "")
+        if found and not schema.hidden(found[1], found[2]):
+            yield "SELECT", found[1], (found[2],)
+
+
+def _own_rows(table: ToolTable, recipe: str, plan: Recipe) -> str:
+    """Return the condition that a row is the session's; the user's session may have no row.
+
+    The comparison uses text for columns of any type, as `runtime.rows.tools` does.
+    """
+    found: list[str] = []
+    for column, kind in table.served.bind:
+        name = f"{sql_name(table.served.name)}.{sql_name(column)}"
+        condition = f"{name}::text = {OWN[kind]}::text"
+        if (plan.base or recipe) in (INTERACTIVE, FULL):
+            condition = f"({OWN[kind]} IS NULL OR {condition})"
+        found.append(f" AND {condition}")
+    return "".join(found)
