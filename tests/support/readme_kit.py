@@ -36,7 +36,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_kit(Path(folder))
         ralphgen.kits.__path__.append(folder)
-        notes = import_module("ralphgen.kits.notes.kit").NOTES
+        notes = import_module("ralphgen.kits.notes").NOTES
         ralphgen.kits.registry.KITS = (*ralphgen.kits.registry.KITS, notes)
         run()
 

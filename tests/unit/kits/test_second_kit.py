@@ -72,7 +72,7 @@ def test_the_page_shows_code_that_the_house_would_take(tmp_path: Path) -> None:
         [*ruff, "format", "--check", *options], capture_output=True, check=False
     )
 
-    assert {"kit", "tools"} <= {path.stem for path in tmp_path.glob("notes/*")}
+    assert {"__init__", "tools"} <= {path.stem for path in tmp_path.glob("notes/*")}
     assert 0 == linted.returncode, linted.stdout.decode()
     assert 0 == formatted.returncode, formatted.stdout.decode()
 
