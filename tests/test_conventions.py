@@ -241,7 +241,7 @@ class TestImports:
 
         assert {"ralphgen/doctor/handshake.py"} == {one.partition(":")[0] for one in found}
 
-    def test_what_is_copied_imports_what_is_copied(self) -> None:
+    def test_copied_modules_import_only_copied_modules(self) -> None:
         """The core by its whole name, which is shortened on the way; the kit's own by dots."""
         found = {
             f"{name_of(path)}: {module}"
@@ -254,7 +254,7 @@ class TestImports:
 
         assert set() == found
 
-    def test_imports_run_down_but_for_the_named_exceptions(self) -> None:
+    def test_imports_follow_the_layers_except_for_the_listed_ones(self) -> None:
         """An exception whose import is gone fails too."""
         upward = {
             (here.removeprefix("ralphgen."), there.removeprefix("ralphgen."))
@@ -287,7 +287,7 @@ class TestImports:
 
         assert set() == found
 
-    def test_the_core_knows_no_kit(self) -> None:
+    def test_the_core_names_no_kit(self) -> None:
         """One tuple lists them; every other import of a kit makes the next kit harder to add.
 
         The board shows tasks, `Project` reads them, sessions claim them, the loop proves them and
@@ -374,7 +374,7 @@ class TestDoors:
 
         assert set() == found
 
-    def test_what_comes_after_inspection_reads_no_file_of_the_project(self) -> None:
+    def test_layers_after_inspection_read_no_file_of_the_project(self) -> None:
         """`check` would miss a decision based on a file that was not inspected."""
         after = [*(PACKAGE / "planning").rglob("*.py"), PACKAGE / "spelling.py"]
         after.append(PACKAGE / "project" / "model.py")
@@ -388,7 +388,7 @@ class TestDoors:
 
         assert set() == found
 
-    def test_whoever_writes_the_config_holds_its_lock(self) -> None:
+    def test_every_writer_of_the_config_holds_its_lock(self) -> None:
         """Without it, the second of two concurrent writers would revert the first one's changes."""
         config = {("ralphgen.project.config", "FILE"), ("ralphgen.project.root", "CONFIG")}
         put = ("ralphgen.files", "put")
@@ -477,7 +477,7 @@ class TestDoors:
             for way, names in found.items()
         }
 
-    def test_programs_write_to_our_streams_only_where_they_may(self) -> None:
+    def test_programs_write_to_our_streams_only_if_they_may(self) -> None:
         """Our functions do not escape the output of a program on our streams."""
         inheriting = {
             f"{name_of(path)}: {', '.join(sorted(missing))}"
@@ -639,7 +639,7 @@ def writes(tree: list[ast.AST]) -> Iterator[str]:
 class TestText:
     """The text of a file."""
 
-    def test_modules_public_classes_and_functions_say_what_they_are_for(self) -> None:
+    def test_modules_public_classes_and_functions_have_docstrings(self) -> None:
         """A module begins with the sentence of its one job."""
         first = {path: (ast.get_docstring(parsed(path)) or "").split("\n\n")[0] for path in MODULES}
         silent = [
@@ -670,12 +670,12 @@ class TestText:
             if len(places) > 1 and (len(places) > 2 or len(engines[name]) > 1)
         }
 
-    def test_no_module_has_a_name_that_says_nothing(self) -> None:
+    def test_no_module_has_a_meaningless_name(self) -> None:
         vague = {"utils", "util", "helpers", "helper", "manager", "base", "common", "misc"}
 
         assert [] == [name_of(path) for path in MODULES if path.stem in vague]
 
-    def test_checkers_are_never_silenced_in_what_is_shipped(self) -> None:
+    def test_checkers_are_never_silenced_in_shipped_code(self) -> None:
         silence = re.compile(r"#\s*(noqa|type:\s*ignore)")
 
         assert [] == [

@@ -56,7 +56,7 @@ def kit_plans(plans: dict[str, ServerPlan]) -> list[KitPlan]:
 class TestKits:
     """Every kit, in every schema that is served."""
 
-    def test_keys_can_stand_in_the_config_in_the_folder_and_on_sys_path(self) -> None:
+    def test_keys_are_valid_in_the_config_as_folders_and_modules(self) -> None:
         """A kit's package is imported by its key, next to the SDK and the standard library."""
         config = {*Config.model_fields, *(f.alias for f in Config.model_fields.values())}
         taken = {*sys.stdlib_module_names, "mcp", "anyio", "runtime", "policy", "server"}
@@ -96,9 +96,7 @@ class TestKits:
             for tool in kit.tools:
                 assert re.fullmatch(r"[A-Z][^\n]{5,198}\.", tool.description), tool.name
 
-    def test_the_catalog_names_what_is_offered_and_what_is_absent(
-        self, plans: dict[str, ServerPlan]
-    ) -> None:
+    def test_the_catalog_names_offered_and_absent_tools(self, plans: dict[str, ServerPlan]) -> None:
         """An override that names a tool of another schema is not a typo."""
         catalogs = {kit.key: sorted(kit.catalog) for kit in KITS}
         for plan in plans.values():
@@ -150,7 +148,7 @@ class TestKits:
 OF_COMMANDS = {"engine/stored_rows.py", "engine/sqlite/stored_rows.py", "tasks/assignment.py"}
 
 
-def test_the_runtime_is_emitted_as_it_is(tmp_path: Path) -> None:
+def test_the_runtime_is_emitted_unchanged(tmp_path: Path) -> None:
     """It equals the sources, except the prefix of the core in the import lines of kits.
 
     Only the project's engine is emitted.

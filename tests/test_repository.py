@@ -42,7 +42,7 @@ class TestRepository:
     def test_text_ends_its_lines_with_a_line_feed_alone(self) -> None:
         assert [] == [name_of(path) for path in tracked() if b"\r\n" in path.read_bytes()]
 
-    def test_it_names_no_persons_machine_and_no_registry(self) -> None:
+    def test_the_repository_names_no_users_machine_and_no_registry(self) -> None:
         found = {
             f"{name_of(path)}: {match.group()}"
             for path in tracked()

@@ -145,7 +145,7 @@ def peak(board: BoardProcess) -> int:
 
 
 @pytest.mark.parametrize("wal", [True, False], ids=["WAL", "rollback journal"])
-def test_ten_tabs_beside_eight_agents(tmp_path: Path, wal: bool) -> None:
+def test_ten_tabs_with_eight_agents(tmp_path: Path, wal: bool) -> None:
     more = definition() + SESSIONS
     root = project(tmp_path, tasks=20_000, features=200, wal=wal, more=more)
     journal = "WAL" if wal else "rollback journal"

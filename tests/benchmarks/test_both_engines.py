@@ -58,7 +58,7 @@ def make_indexes(root: Path, dsn: str) -> None:
         connection.execute("VACUUM ANALYZE")
 
 
-def test_the_start_beside_that_on_a_file(tmp_path: Path) -> None:
+def test_the_start_compared_with_a_file(tmp_path: Path) -> None:
     with on_both(tmp_path, 200) as (one, other, _), topic("Start-up on both engines") as table:
         servers = [replace(ours(one), name="SQLite"), replace(ours(other), name="PostgreSQL")]
         for turn in range(STARTS + 3):

@@ -77,7 +77,7 @@ def plain(peer: HttpPeer, call: Mapping[str, Any] = CALL) -> Callable[[int], byt
     return lambda number: peer.request(message("tools/call", call, number))
 
 
-def test_requests_beside_others(tmp_path: Path) -> None:
+def test_requests_compared_with_peers(tmp_path: Path) -> None:
     root = http_project(tmp_path, 1)
     title = f"get_task over HTTP, {CONNECTIONS} connections, one worker, 2025-11-25"
     with topic(title) as table, ExitStack() as stack:

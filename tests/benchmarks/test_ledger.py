@@ -24,7 +24,7 @@ def server(root: Path, name: str) -> Server:
     return Server(name, command)
 
 
-def test_calls_with_a_ledger_beside_those_without(tmp_path: Path) -> None:
+def test_calls_with_and_without_a_ledger(tmp_path: Path) -> None:
     without = project(tmp_path / "without")
     ledger = LEDGER.read_text(encoding="utf-8") + MARKER
     with_ledger = project(tmp_path / "with", more=ledger)

@@ -64,7 +64,7 @@ def running(servers: Sequence[Server], table: Topic) -> list[Server]:
     return found
 
 
-def test_start_up_beside_others(root: Path) -> None:
+def test_start_up_compared_with_peers(root: Path) -> None:
     with topic("Start-up: from spawn; RSS and PSS after tools/list; CPU of the whole run") as table:
         servers = [*own(root), *there(SAME_TOOLS, root, table.note)]
         for server in servers:
@@ -75,7 +75,7 @@ def test_start_up_beside_others(root: Path) -> None:
                 start(server, table)
 
 
-def test_start_beside_an_interpreter_that_answers_one_line(root: Path) -> None:
+def test_start_compared_with_an_interpreter(root: Path) -> None:
     """From spawn to the line, and to `tools/list`: the ratio of the minima is what counts."""
     source = ast.parse(INTERPRETER.read_text(encoding="utf-8"))
     command = (

@@ -52,7 +52,7 @@ def all_on(stack: ExitStack, servers: list[Server]) -> list[Conversation]:
 
 
 @pytest.mark.parametrize("wal", [True, False], ids=["WAL", "rollback journal"])
-def test_warm_calls_beside_others(tmp_path: Path, wal: bool) -> None:
+def test_warm_calls_compared_with_peers(tmp_path: Path, wal: bool) -> None:
     root = project(tmp_path, wal=wal)
     journal = "WAL" if wal else "rollback journal"
     with topic(f"Warm calls over stdio, 200 tasks, {journal}") as table, ExitStack() as stack:

@@ -87,7 +87,7 @@ def processor_time(command: list[str], environment: Mapping[str, str], folder: P
     return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000
 
 
-def test_processor_time_beside_the_import_of_typer(tmp_path: Path) -> None:
+def test_processor_time_compared_with_the_import_of_typer(tmp_path: Path) -> None:
     root = project(tmp_path / "project")
     typed = {"_RALPHGEN_COMPLETE": "complete_bash", "COMP_WORDS": "ralphgen task list --status "}
     commands = {

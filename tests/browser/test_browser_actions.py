@@ -100,9 +100,7 @@ class TestRecord:
         assert page.script("document.body.dataset.mine === 'yes'")
         assert 25 == page.count("#record [data-key=changes] li")
 
-    def test_a_task_is_asked_for_by_keyboard_and_the_choice_stays(
-        self, root: Path, page: Page
-    ) -> None:
+    def test_a_task_is_chosen_by_keyboard_and_remains_chosen(self, root: Path, page: Page) -> None:
         page.focus("#record-task")
         page.type("2")
         page.press("Enter")
@@ -162,7 +160,7 @@ class TestPlaces:
             plain.wait(f".places a[aria-current=page]:text-is('{name}')")
             plain.wait_plain("main h2")
 
-    def test_the_overview_follows_what_is_written(self, root: Path, page: Page) -> None:
+    def test_the_overview_follows_writes(self, root: Path, page: Page) -> None:
         query(root, "UPDATE tasks SET status = 'blocked', blocked_by = 'the bank' WHERE id = 1")
         page.wait("#overview [data-key=blocked]:has-text('the bank')")
 
@@ -253,7 +251,7 @@ class TestDrift:
         assert page.focused("#drift form button")
         assert 0 == ralphgen("check", stale).returncode
 
-    def test_files_edited_by_hand_stay_and_are_named(self, root: Path, page: Page) -> None:
+    def test_files_edited_by_hand_remain_and_are_named(self, root: Path, page: Page) -> None:
         policy = root / ".ralph/mcp/policy.py"
         policy.write_text("# mine\n", encoding="utf-8")
         page.wait("#drift .files")
@@ -363,7 +361,7 @@ class TestDisciplines:
         assert "s3cret-value" not in editor.steps(("content",))
         assert 0 == ralphgen("check", root).returncode
 
-    def test_what_is_wrong_is_said_at_its_field_while_it_is_typed(self, editor: Page) -> None:
+    def test_a_problem_is_shown_at_its_field_during_typing(self, editor: Page) -> None:
         field = '[name="servers.0.name"]'
         editor.fill(field, "ralph")
         editor.wait(f'{field}[aria-invalid="true"]')
@@ -375,7 +373,7 @@ class TestDisciplines:
         editor.wait(f"{field}:not([aria-invalid])")
         assert "" == editor.at(f"#{described}", "textContent")
 
-    def test_a_refused_edit_keeps_what_was_typed(self, root: Path, editor: Page) -> None:
+    def test_a_refused_edit_keeps_the_typed_text(self, root: Path, editor: Page) -> None:
         editor.fill('[name="disabled"]', "no_such_tool")
         editor.focus(f"{FORM} button.main")
         editor.press("Enter")

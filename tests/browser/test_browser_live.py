@@ -79,7 +79,7 @@ def test_a_section_that_is_late_again_and_again_comes_in_the_end(
 
 
 @pytest.mark.parametrize("place", ["access"])
-def test_nothing_is_said_of_what_is_not_on_the_page(root: Path, page: Page) -> None:
+def test_changes_outside_the_page_are_not_announced(root: Path, page: Page) -> None:
     before = page.script("document.body.dataset.change")
     query(root, "UPDATE tasks SET title = 'Elsewhere' WHERE id = 1")
     page.wait(f"body:not([data-change='{before}'])")
@@ -87,7 +87,7 @@ def test_nothing_is_said_of_what_is_not_on_the_page(root: Path, page: Page) -> N
     assert "" == page.script("document.getElementById('news').textContent")
 
 
-def test_focus_scroll_and_what_is_open_stay(root: Path, page: Page) -> None:
+def test_focus_scroll_and_open_parts_remain(root: Path, page: Page) -> None:
     page.click("#status .sentences summary")
     page.focus("#status [data-key=ready] .tall")
     page.script("document.querySelector('.graph').scrollLeft = 90")
@@ -101,7 +101,7 @@ def test_focus_scroll_and_what_is_open_stay(root: Path, page: Page) -> None:
 
 
 @pytest.mark.parametrize("place", ["knowledge"])
-def test_a_form_that_is_edited_is_left_alone_and_says_so(root: Path, page: Page) -> None:
+def test_an_edited_form_is_left_alone_with_a_notice(root: Path, page: Page) -> None:
     page.at("#disciplines-discipline", "selectOption", "backend")
     page.click(f'{FORM} [data-add="new-server"]')
     page.type("docs")
@@ -135,7 +135,7 @@ def test_a_cell_keeps_its_place_in_the_matrix(root: Path, page: Page) -> None:
     assert "taken away by .ralph/ralphgen.toml" in page.text("#explain")
 
 
-def test_a_board_that_stops_is_told_and_a_new_one_serves(
+def test_the_page_shows_that_its_board_stopped_and_a_new_one_serves(
     root: Path, board: BoardProcess, chromium: Chromium, page: Page
 ) -> None:
     board.end()
@@ -148,7 +148,7 @@ def test_a_board_that_stops_is_told_and_a_new_one_serves(
 
 
 @pytest.mark.parametrize("path", ["", "open/wrong", "../"])
-def test_without_the_cookie_a_bookmark_says_what_opens_it(
+def test_a_bookmark_without_the_cookie_names_the_command_that_opens_it(
     board: BoardProcess, chromium: Chromium, path: str
 ) -> None:
     with chromium.page("about:blank") as stranger:

@@ -135,7 +135,7 @@ def well_laid_out(page: Page) -> bool:
     return True
 
 
-def test_the_sentence_of_a_cell_is_seen_beside_the_cell(
+def test_the_sentence_of_a_cell_is_seen_next_to_the_cell(
     chromium: Chromium, board: BoardProcess
 ) -> None:
     size = {"width": 390, "height": 844}
@@ -155,7 +155,7 @@ def test_the_sentence_of_a_cell_is_seen_beside_the_cell(
 
 
 @pytest.mark.parametrize("width", [390, 820])
-def test_sessions_are_cards_where_a_table_does_not_fit(
+def test_sessions_are_cards_on_a_narrow_screen(
     chromium: Chromium, board: BoardProcess, width: int
 ) -> None:
     size = {"width": width, "height": 844}

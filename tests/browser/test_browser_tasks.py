@@ -136,7 +136,7 @@ def test_j_and_k_go_down_and_up(board: BoardProcess, chromium: Chromium) -> None
         assert page.text("#task-title").startswith("#2")
 
 
-def test_what_somebody_types_stays_and_of_two_the_second_sees_both(
+def test_typed_text_remains_and_the_second_of_two_writers_sees_both(
     root: Path, board: BoardProcess, chromium: Chromium
 ) -> None:
     with chromium.page(f"{board.url}tasks/1") as page:
@@ -161,7 +161,7 @@ def test_what_somebody_types_stays_and_of_two_the_second_sees_both(
 
 
 @pytest.mark.parametrize("options", [{}, WITHOUT], ids=["scripts", "plain"])
-def test_one_more_save_is_right_for_what_both_and_for_what_others_have_changed(
+def test_one_more_save_is_right_after_changes_of_both_and_of_others(
     root: Path, board: BoardProcess, chromium: Chromium, options: dict[str, object]
 ) -> None:
     theirs = "UPDATE tasks SET title = 'Theirs', hints = 'Theirs alone' WHERE id = 1"
@@ -186,7 +186,7 @@ def test_one_more_save_is_right_for_what_both_and_for_what_others_have_changed(
     )
 
 
-def test_the_list_follows_what_others_write_and_keeps_what_is_typed(
+def test_the_list_follows_other_writers_and_keeps_typed_text(
     root: Path, board: BoardProcess, chromium: Chromium
 ) -> None:
     with chromium.page(f"{board.url}tasks?status=open") as page:

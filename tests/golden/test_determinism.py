@@ -66,7 +66,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Files:
     "surroundings",
     shortened(SURROUNDINGS, "Turkish, in a far zone", "a very long path, no colours"),
 )
-def test_nothing_around_a_process_shows_in_what_it_writes(
+def test_the_surroundings_of_a_process_do_not_show_in_its_output(
     surroundings: str, expected: Files, tmp_path: Path
 ) -> None:
     place, umask, environment = SURROUNDINGS[surroundings]
@@ -113,7 +113,7 @@ def test_a_clone_without_the_database_gives_the_same_bytes(tmp_path: Path) -> No
     assert before == Project(root).files
 
 
-def test_nothing_emitted_tells_where_when_or_by_what_it_was_made(tmp_path: Path) -> None:
+def test_emitted_files_reveal_no_place_time_or_maker(tmp_path: Path) -> None:
     """Only the manifest carries the version, and nothing a path, a name or a date."""
     root = lay_down("full", tmp_path / "very-special-folder")
     files = dict(Project(root).files)
@@ -131,7 +131,7 @@ def test_nothing_emitted_tells_where_when_or_by_what_it_was_made(tmp_path: Path)
     assert [] == [path for path, text in own.items() if re.search(version, text)]
 
 
-def test_no_row_of_the_database_shows_in_what_is_emitted(tmp_path: Path) -> None:
+def test_no_row_of_the_database_shows_in_emitted_files(tmp_path: Path) -> None:
     """A row is data: it may be secret, and it would make every other check out of date."""
     person, prompt, name, secret, comment, recipe, acronym, color = SECRETS
     root = lay_down(

@@ -76,7 +76,7 @@ def test_emitted_code_passes_the_house_rules(trees: Path) -> None:
     assert (0, "All checks passed!\n") == (done.returncode, done.stdout), done.stdout
 
 
-def test_emitted_code_is_formatted_as_it_is_written(trees: Path) -> None:
+def test_emitted_code_is_already_formatted(trees: Path) -> None:
     done = _run(trees, sys.executable, "-m", "ruff", "format", "--no-cache", "--diff", ".")
 
     assert (0, "") == (done.returncode, done.stdout)
@@ -129,12 +129,12 @@ def test_every_emitted_module_and_name_can_be_imported_from_a_cold_start(trees: 
         assert "server.py" in done.stdout
 
 
-def test_the_folder_itself_is_no_package(trees: Path) -> None:
+def test_the_folder_itself_is_not_a_package(trees: Path) -> None:
     """`mcp/__init__.py` would shadow the SDK wherever `.ralph` is on `sys.path`."""
     assert [] == [str(path) for path in trees.glob("*/__init__.py")]
 
 
-def test_git_hides_what_is_generated_and_keeps_line_ends(trees: Path) -> None:
+def test_git_hides_generated_files_and_keeps_line_ends(trees: Path) -> None:
     generated = ["runtime/**", "manifest.json", "project.json"]
     for case in CASES:
         text = (trees / case / ".gitattributes").read_text(encoding="utf-8")

@@ -47,12 +47,12 @@ def test_each_file_that_is_named_is_there_and_each_that_is_there_is_named(
     assert [] == [name for name in named if name not in there]
 
 
-def test_what_a_project_does_not_have_is_not_named(served: Project) -> None:
+def test_parts_that_a_project_lacks_are_not_named(served: Project) -> None:
     for name in served.plan.kits[0].absent:
         assert f"`{name}`" not in served.files["README.md"]
 
 
-def test_a_hostile_recipe_is_shown_as_it_is_called(tmp_path: Path) -> None:
+def test_a_hostile_recipe_is_shown_by_its_name(tmp_path: Path) -> None:
     root = lay_down("a8", tmp_path / "p")
     folder = root / ".ralph" / "recipes"
     folder.mkdir()

@@ -47,13 +47,13 @@ def served(
     return case, Project(lay_down(case, tmp_path_factory.mktemp("goldens") / case))
 
 
-def test_what_is_rendered_is_the_golden(served: tuple[str, Project], goldens: Goldens) -> None:
+def test_rendered_files_equal_the_golden(served: tuple[str, Project], goldens: Goldens) -> None:
     case, generated = served
 
     goldens.check(f"{case}/expected", rendered(generated.files))
 
 
-def test_what_each_kind_of_session_is_told_is_the_golden(
+def test_the_tools_of_each_kind_of_session_equal_the_golden(
     served: tuple[str, Project], goldens: Goldens
 ) -> None:
     case, generated = served
@@ -61,7 +61,7 @@ def test_what_each_kind_of_session_is_told_is_the_golden(
     goldens.check(f"{case}/expected_tools.json", {".": as_json(lists(generated.plan))})
 
 
-def test_what_is_not_rendered_is_copied(served: tuple[str, Project]) -> None:
+def test_other_files_are_copied(served: tuple[str, Project]) -> None:
     _, generated = served
     copied = {path: text for path, text in generated.files.items() if path.startswith("runtime/")}
 

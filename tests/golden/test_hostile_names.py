@@ -85,7 +85,7 @@ def test_no_two_columns_share_an_argument(project: tuple[Path, Project]) -> None
         assert len(names) == len(set(names))
 
 
-def test_a_task_keeps_what_is_given_through_every_offered_argument(
+def test_a_task_keeps_values_given_through_every_argument(
     project: tuple[Path, Project], server: Driver
 ) -> None:
     given = values(project[1], "tasks", "create_task", round_=0)
@@ -116,7 +116,7 @@ def test_a_task_takes_new_values_and_lets_them_go(
         ("disciplines", "discipline", {"icon": "Bug", "color": "#000000"}),
     ],
 )
-def test_what_has_a_name_keeps_and_changes_every_hostile_column(
+def test_named_rows_keep_and_change_every_hostile_column(
     project: tuple[Path, Project], server: Driver, table: str, kind: str, more: dict[str, str]
 ) -> None:
     given = values(project[1], table, f"create_{kind}", round_=0)
@@ -177,12 +177,12 @@ def test_rows_with_hostile_names_are_found_listed_and_used(server: Driver) -> No
         assert made["id"] in [task["id"] for task in found]
 
 
-def test_a_hostile_title_is_told_as_it_is(server: Driver) -> None:
+def test_a_hostile_title_is_shown_unchanged(server: Driver) -> None:
     assert TITLE == server.call("get_project_info")["title"]
 
 
 @pytest.mark.parametrize("person", [PERSONS[0], PERSONS[-1]])
-def test_a_persona_with_a_hostile_name_loses_what_it_gives_up(
+def test_a_persona_with_a_hostile_name_loses_its_disabled_tools(
     project: tuple[Path, Project], person: str
 ) -> None:
     (lost,) = project[1].plan.policy.removed_tools[person]["ralph"]

@@ -81,7 +81,7 @@ def act(root: Path, base: str, *, fail_on_gain: str = "false") -> tuple[str, Map
 
 
 @pytest.mark.thorough
-def test_the_action_tells_what_a_change_lets_agents_do(root: Path) -> None:
+def test_the_action_reports_the_rights_that_agents_gain(root: Path) -> None:
     base = git(root, "rev-parse", "HEAD").strip()
     query(root, RISK)
     regenerate(root, force=False, say=quiet)
@@ -94,7 +94,7 @@ def test_the_action_tells_what_a_change_lets_agents_do(root: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_action_fails_on_a_gain_if_told_to(root: Path) -> None:
+def test_the_action_fails_on_a_gain_if_configured(root: Path) -> None:
     base = git(root, "rev-parse", "HEAD").strip()
     query(root, RISK)
     regenerate(root, force=False, say=quiet)
@@ -103,7 +103,7 @@ def test_the_action_fails_on_a_gain_if_told_to(root: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_action_fails_on_drift_and_says_all_the_same_what_changed(root: Path) -> None:
+def test_the_action_fails_on_drift_and_still_reports_the_changes(root: Path) -> None:
     base = git(root, "rev-parse", "HEAD").strip()
     query(root, RISK)
     ended, texts = act(root, base)

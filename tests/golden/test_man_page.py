@@ -9,7 +9,7 @@ from goldens import Goldens
 ROOT = Path(__file__).parents[2]
 
 
-def test_it_says_what_the_commands_take(goldens: Goldens) -> None:
+def test_the_man_page_lists_the_parameters_of_each_command(goldens: Goldens) -> None:
     """`--update-goldens` regenerates it."""
     command = [sys.executable, str(ROOT / "docs/manpage.py")]
     printed = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout

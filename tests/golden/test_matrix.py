@@ -90,7 +90,7 @@ def test_the_matrix_is_the_golden(project: tuple[Path, Project], goldens: Golden
 
 
 @pytest.mark.parametrize(("recipe", "persona"), CELLS)
-def test_a_live_client_sees_what_the_matrix_says(
+def test_a_live_client_sees_the_tools_of_the_matrix(
     project: tuple[Path, Project], recipe: str, persona: str | None
 ) -> None:
     root, generated = project

@@ -93,7 +93,7 @@ def test_every_file_of_the_package_is_inside(wheel: dict[str, bytes]) -> None:
 
 
 @pytest.mark.thorough
-def test_the_templates_are_inside_as_they_are(wheel: dict[str, bytes]) -> None:
+def test_the_templates_are_inside_unchanged(wheel: dict[str, bytes]) -> None:
     folder = "ralphgen/templates/"
 
     assert template_texts() == {
@@ -101,7 +101,7 @@ def test_the_templates_are_inside_as_they_are(wheel: dict[str, bytes]) -> None:
     }
 
 
-def test_nothing_lies_beside_the_package(wheel: dict[str, bytes]) -> None:
+def test_nothing_is_next_to_the_package(wheel: dict[str, bytes]) -> None:
     """A top-level `tests` or `templates` would land in everybody's site-packages."""
     named = f"ralphgen-{ralphgen.__version__}"
     beside = [name for name in wheel if not name.startswith(("ralphgen/", f"{named}.dist-info/"))]
@@ -115,12 +115,12 @@ def test_the_man_page_is_inside(wheel: dict[str, bytes]) -> None:
     assert (ROOT / "docs/ralphgen.1").read_bytes() == shipped
 
 
-def test_the_version_is_the_one_that_the_changelog_begins_with() -> None:
+def test_the_version_equals_the_first_of_the_changelog() -> None:
     versions = re.findall(r"(?m)^## (?!Unreleased$)(\S+)", CHANGELOG)
     assert ralphgen.__version__ == versions[0]
 
 
-def test_it_says_what_it_is_and_what_it_needs(metadata: Message, wheel: dict[str, bytes]) -> None:
+def test_the_metadata_describes_the_package(metadata: Message, wheel: dict[str, bytes]) -> None:
     (licence,) = (name for name in wheel if name.endswith("licenses/LICENSE"))
     needed = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     plain = {re.split("[^a-z0-9-]", line)[0] for line in needed}

@@ -134,7 +134,7 @@ RULES = st.recursive(
 
 
 @given(RULES)
-def test_any_schema_becomes_one_that_is_accepted_everywhere(rule: dict[str, Any]) -> None:
+def test_any_schema_becomes_portable(rule: dict[str, Any]) -> None:
     assert [] == [*faults(portable(rule), "x")]
 
 

@@ -86,7 +86,7 @@ def test_every_page_for_users_is_reached_within_two_clicks() -> None:
     assert [] == sorted(page for page in found if reached().get(page, 9) > CLICKS)
 
 
-def test_what_no_link_leads_to_is_not_reached() -> None:
+def test_rows_without_a_link_are_not_reached() -> None:
     assert 0 == reached()[START]
     assert "CHANGELOG.md" in reached()
     assert "fixtures/dela/DIFFERENCES.md" not in reached()

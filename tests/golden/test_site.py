@@ -21,7 +21,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "pages"
 
 
-def test_the_menu_leads_to_every_page_and_so_does_the_index_for_agents(pages: Path) -> None:
+def test_the_menu_and_the_index_for_agents_lead_to_every_page(pages: Path) -> None:
     settings = tomllib.loads((pages.parent / "zensical.toml").read_text(encoding="utf-8"))
     named = [*settings["project"]["nav"]]
     found: set[str] = set()
@@ -61,7 +61,7 @@ def test_the_reference_names_every_command_setting_and_kit(pages: Path) -> None:
             assert "\n| argument | type |" in text
 
 
-def test_the_reference_says_what_errors_there_are_and_with_which_exit_codes(pages: Path) -> None:
+def test_the_reference_lists_every_error_with_its_exit_code(pages: Path) -> None:
     text = (pages / "docs/reference/errors.md").read_text(encoding="utf-8")
 
     for row in (
@@ -75,7 +75,7 @@ def test_the_reference_says_what_errors_there_are_and_with_which_exit_codes(page
         assert f"\n{row}\n" in text
 
 
-def test_the_reference_says_what_resources_and_prompts_each_kit_has(pages: Path) -> None:
+def test_the_reference_lists_the_resources_and_prompts_of_each_kit(pages: Path) -> None:
     text = (pages / "docs/reference/resources.md").read_text(encoding="utf-8")
 
     assert "\n| `ralph://tasks/{id}` | " in text

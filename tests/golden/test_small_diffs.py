@@ -135,7 +135,7 @@ def test_rows_change_nothing(tmp_path: Path) -> None:
     assert old == Project(root).files
 
 
-def test_the_order_of_rows_and_of_what_is_declared_elsewhere_changes_nothing(
+def test_the_order_of_rows_and_other_declarations_changes_nothing(
     tmp_path: Path,
 ) -> None:
     people = [
@@ -159,7 +159,7 @@ def test_the_order_of_tables_in_the_schema_changes_nothing(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("table", ["tasks", "features", "disciplines", "task_comments"])
-def test_the_order_in_which_columns_were_added_changes_nothing(tmp_path: Path, table: str) -> None:
+def test_the_order_of_added_columns_changes_nothing(tmp_path: Path, table: str) -> None:
     """Two developers with the same migrations, run in another order, commit the same files."""
     added = [column(table, name) for name in ("risk", "Effort", "zeta", "due date", "alpha", "é")]
 
@@ -173,7 +173,7 @@ def test_the_order_of_columns_of_spec_070_changes_nothing(tmp_path: Path) -> Non
     assert files_of(tmp_path / "1", old) == files_of(tmp_path / "2", new)
 
 
-def test_where_the_database_lies_in_wait_changes_nothing(tmp_path: Path) -> None:
+def test_the_location_of_the_database_changes_nothing(tmp_path: Path) -> None:
     """Journal mode, page size and free pages are not part of the schema."""
     settings = "PRAGMA page_size = 1024; PRAGMA journal_mode = WAL"
     churn = "CREATE TABLE gone (a); INSERT INTO gone VALUES (zeroblob(9999)); DROP TABLE gone"
@@ -212,7 +212,7 @@ def _lines(old: str, new: str) -> list[str]:
     return [line for line in list(diff)[2:] if not line.startswith("@@")]
 
 
-def test_a_new_tool_is_a_line_for_each_agent_that_gets_it_and_none_for_a_person(
+def test_a_new_tool_is_one_line_per_agent_and_none_for_the_user(
     tmp_path: Path,
 ) -> None:
     """The user's own sessions have "all"; the manifest lists the tools, one per line."""

@@ -152,7 +152,7 @@ def test_the_model_has_exactly_the_tools_of_its_session_and_calls_change_the_dat
     assert [(1, "pending"), (7, "done")] == statuses
 
 
-def test_a_person_reads_what_happens(project: Path) -> None:
+def test_the_user_reads_the_events(project: Path) -> None:
     turn = [says("I look."), calls("mcp__ralph__set_task_status", status="skipped")]
     session = played(project, turn, DONE, arguments=["--model", "sonnet", "--max-turns", "5"])
     first, *lines, last = session.done.stdout.splitlines()
@@ -296,7 +296,7 @@ UPDATE tasks SET depends_on = '[1]', acceptance_criteria = '["THE-CRITERION"]',
 """
 
 
-def test_without_a_prompt_the_first_request_holds_who_the_agent_is_and_what_its_task_stands_in(
+def test_without_a_prompt_the_first_request_holds_role_and_task(
     project: Path,
 ) -> None:
     run_sql(project, KNOWLEDGE)
@@ -318,7 +318,7 @@ def test_without_a_prompt_the_first_request_holds_who_the_agent_is_and_what_its_
         assert word not in system
 
 
-def test_the_checks_of_a_project_run_without_a_permission_that_a_person_gave(
+def test_the_checks_of_a_project_run_without_a_permission_of_the_user(
     tmp_path: Path,
 ) -> None:
     root = proved_project(tmp_path / "project")

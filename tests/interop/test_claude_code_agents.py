@@ -84,7 +84,7 @@ def test_a_subagent_has_the_server_and_the_agent_that_started_it_has_not(project
     assert (False, False, True) == (has_it[0], has_it[-1], any(has_it))
 
 
-def test_a_folder_that_nobody_trusts_gives_an_agent_no_server(project: Path) -> None:
+def test_an_untrusted_directory_gives_an_agent_no_server(project: Path) -> None:
     _, api = played(project, CLOSING, DONE, arguments=["--agent", "backend"], trusted=False)
 
     assert "No such tool available" in api.results()[0]["text"]

@@ -100,7 +100,7 @@ def test_it_is_a_valid_plugin_and_its_marketplace_installs_it(project: Path) -> 
     assert "is protected" in api.results()[0]["text"]
 
 
-def test_a_command_tells_what_to_run_and_without_a_session_nothing_is_in_the_way(
+def test_a_command_names_the_next_one_and_is_harmless_without_a_session(
     project: Path,
 ) -> None:
     (project / ".ralph/mcp/context.json").unlink(missing_ok=True)

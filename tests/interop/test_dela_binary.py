@@ -117,7 +117,7 @@ def listed_by_both(root: Path, home: Path) -> list[Difference]:
     return list(differences(root, one, two))
 
 
-def test_listings_differ_as_it_is_written_and_in_nothing_else(tmp_path: Path) -> None:
+def test_listings_differ_only_as_documented(tmp_path: Path) -> None:
     """Two repositories are compared: the fixture, and one that dela supports better."""
     roots = fixture_repository(tmp_path / "all"), project_with(tmp_path / "plain", PLAIN)
     found = [one for root in roots for one in listed_by_both(root, tmp_path / "home")]
@@ -173,7 +173,7 @@ def stopped_twice(driver: Driver) -> str:
     return outcome(driver, "task_stop", {"pid": pid})
 
 
-def test_the_same_calls_come_to_the_same_but_for_what_is_written(tmp_path: Path) -> None:
+def test_the_same_calls_have_the_same_effect_except_as_documented(tmp_path: Path) -> None:
     root = project_with(tmp_path / "project", CALLED)
     entries = entry("Directory", root), entry("Deny", root / "Makefile", "deploy")
     with both(root, tmp_path / "home", *entries) as servers:
@@ -201,7 +201,7 @@ def fields(driver: Driver) -> dict[str, str]:
     return {name: " ".join(sorted(answer)) for name, answer in answers.items()}
 
 
-def test_answers_have_the_same_fields_but_for_what_is_written(tmp_path: Path) -> None:
+def test_answers_have_the_same_fields_except_as_documented(tmp_path: Path) -> None:
     root = project_with(tmp_path / "project", CALLED)
     with both(root, tmp_path / "home", entry("Directory", root)) as (theirs, own):
         one, two = fields(theirs), fields(own)
@@ -225,7 +225,7 @@ def allowed_by_both(root: Path, own: Driver) -> tuple[str, str]:
         return allowed(theirs), allowed(own)
 
 
-def test_one_allowlist_means_the_same_to_both_but_for_what_is_written(tmp_path: Path) -> None:
+def test_one_allowlist_means_the_same_to_both_except_as_documented(tmp_path: Path) -> None:
     """Ours is queried repeatedly, and dela is restarted for each: it reads the file only then."""
     home = tmp_path / "home"
     root = project_with(home / "project", RULED)

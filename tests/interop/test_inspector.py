@@ -57,7 +57,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("recipe", "era"), [("manual", "legacy"), ("manual", "modern"), ("task_execution", "modern")]
 )
-def test_the_tools_are_portable_and_those_of_any_other_client(
+def test_the_tools_are_portable_and_equal_for_any_client(
     project: Path, tmp_path: Path, recipe: str, era: str
 ) -> None:
     mode: Era = "legacy" if era == "legacy" else "auto"

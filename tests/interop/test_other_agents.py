@@ -112,7 +112,7 @@ def settled(root: Path, agent: str) -> Path:
 
 
 @AGENTS
-def test_it_is_told_its_brief_its_calls_change_the_database_and_refusals_help(
+def test_an_agent_gets_its_brief_changes_rows_and_gets_helpful_refusals(
     project: Path, agent: str
 ) -> None:
     tool = TOOLS[agent].format
@@ -163,7 +163,7 @@ def test_gemini_cli_works_on_the_project_but_not_on_its_server_or_database(proje
     assert not (project / ".ralph/db/note").exists()
 
 
-def test_gemini_cli_works_in_folders_alone_that_its_person_trusts(project: Path) -> None:
+def test_gemini_cli_works_only_in_trusted_directories(project: Path) -> None:
     session = played(project, "gemini", DONE, trusted=False)
 
     assert 1 == session.done.returncode
@@ -195,7 +195,7 @@ def test_codex_names_a_server_that_does_not_start(project: Path) -> None:
     assert expected in session.done.stderr
 
 
-def test_codex_says_that_its_model_does_not_answer_for_now(project: Path) -> None:
+def test_codex_reports_an_unavailable_model(project: Path) -> None:
     session = played(project, "codex", 429)
 
     assert 6 == session.done.returncode
@@ -219,7 +219,7 @@ HELD = {
 
 
 @AGENTS
-def test_it_knows_the_options_that_it_is_given(agent: str, tmp_path: Path) -> None:
+def test_the_agent_accepts_the_passed_options(agent: str, tmp_path: Path) -> None:
     arguments = ["exec", "--help"] if agent == "codex" else ["--help"]
     done = subprocess.run(
         [program(agent), *arguments],

@@ -55,7 +55,7 @@ def pooled(
         yield Pooled(project, pooler, request.param)
 
 
-def test_the_doctor_knows_which_it_is(pooled: Pooled) -> None:
+def test_doctor_names_the_pooler(pooled: Pooled) -> None:
     with pooled.pooler.running():
         done = ralphgen("doctor", cwd=pooled.project.root)
         said = done.stdout + done.stderr
@@ -92,7 +92,7 @@ def test_notices_come_where_sessions_are_pooled(pooled: Pooled) -> None:
     assert [pooled.mode == "session"] * 2 == [listens, heard]
 
 
-def test_nothing_acknowledged_is_lost_where_it_is_stopped_in_the_middle(pooled: Pooled) -> None:
+def test_nothing_acknowledged_is_lost_if_the_pooler_stops(pooled: Pooled) -> None:
     root = pooled.project.root
     told: list[str] = []
     with ExitStack() as stack, ThreadPoolExecutor(WRITERS) as pool:

@@ -141,7 +141,7 @@ def served(server: HttpServer) -> int:
     return int(found[1])
 
 
-def test_nothing_but_the_kits_is_reached(team: Team) -> None:
+def test_only_the_kits_are_reachable(team: Team) -> None:
     for path in ("/", "/metrics", "/readyz", "/healthz", "/mcp/../metrics", "/mcp/..%2fmetrics"):
         status, body = team.ask(path)
         assert 404 == status, path
@@ -173,7 +173,7 @@ def waiting_call(team: Team, own: str) -> Iterator[tuple[Any, Callable[[], None]
         yield calling, holder.rollback
 
 
-def test_what_is_too_long_is_refused(team: Team) -> None:
+def test_too_long_requests_are_refused(team: Team) -> None:
     own = team.token()
     most = b" " * 999_000
     status, body = team.ask(
@@ -240,7 +240,7 @@ def test_a_stream_is_passed_on_as_it_comes(tmp_path: Path, name: str) -> None:
     assert b"data: 2\n\n" == rest
 
 
-def test_a_worker_that_is_killed_costs_what_it_had_open(team: Team) -> None:
+def test_a_killed_worker_costs_only_its_open_requests(team: Team) -> None:
     (worker,) = team.servers[0].workers()
     with loading(team) as load:
         os.kill(worker, signal.SIGKILL)

@@ -85,7 +85,7 @@ def read_until(terminal: int, words: str) -> str:
 @pytest.mark.parametrize(
     "shell", [pytest.param("bash", marks=where("bash")), pytest.param("zsh", marks=where("zsh"))]
 )
-def test_a_key_completes_what_is_typed(shell: str, tmp_path: Path, project: Path) -> None:
+def test_a_key_completes_a_command(shell: str, tmp_path: Path, project: Path) -> None:
     with at_terminal(shell, home_of(shell, tmp_path / "home"), project) as terminal:
         os.write(terminal, b"ralphgen \t")  # with Typer's script the first one in zsh only loads it
         os.write(terminal, f"{CLEAR}echo loa''ded\r".encode())  # while one types on
@@ -100,7 +100,7 @@ def test_a_key_completes_what_is_typed(shell: str, tmp_path: Path, project: Path
 
 
 @where("fish")
-def test_fish_completes_what_is_typed(tmp_path: Path, project: Path) -> None:
+def test_fish_completes_a_command(tmp_path: Path, project: Path) -> None:
     variables = home_of("fish", tmp_path / "home")
     for typed, completed in CASES:
         done = subprocess.run(

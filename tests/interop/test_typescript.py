@@ -126,7 +126,7 @@ def test_the_newer_client_negotiates_the_stateless_revision(project: Path) -> No
 
 
 @pytest.mark.parametrize("major", ["1", "2"])
-def test_a_person_at_a_typescript_client_is_asked(tmp_path: Path, major: str) -> None:
+def test_the_user_of_a_typescript_client_is_asked(tmp_path: Path, major: str) -> None:
     root = create_project(tmp_path)
     server = server_command(root, *on_context(context_for(root, "manual")))
     deletes = {"name": "delete_task", "arguments": {"id": 1}}

@@ -80,7 +80,7 @@ def test_a_variable_of_a_template_is_completed_by_its_beginning(
 
 
 @pytest.mark.thorough
-def test_at_most_a_hundred_values_are_told_and_how_many_there_are(server: Asking) -> None:
+def test_at_most_a_hundred_values_are_returned_with_their_number(server: Asking) -> None:
     found = server.complete(TASKS, "id", "")["result"]["completion"]
 
     assert ["1", "2", *(str(number) for number in range(100, 198))] == found["values"]
@@ -100,19 +100,19 @@ def test_arguments_of_a_prompt_are_completed_in_the_same_way(server: Asking) -> 
     ("template", "argument"),
     [(FEATURES, "id"), (TASKS, "name"), ("ralph://features/auth", "name"), ("", ""), ("x", "name")],
 )
-def test_a_template_or_variable_that_is_none_is_refused(
+def test_an_unknown_template_or_variable_is_refused(
     server: Asking, template: str, argument: str
 ) -> None:
     assert -32602 == server.complete(template, argument, "")["error"]["code"]
 
 
-def test_a_prompt_or_argument_that_is_none_is_refused(server: Asking) -> None:
+def test_an_unknown_prompt_or_argument_is_refused(server: Asking) -> None:
     (prompt,) = server.ask("prompts/list")["result"]["prompts"]
     for name, argument in (("no_such", "task"), (prompt["name"], "name"), (prompt["name"], "")):
         assert -32602 == server.complete_prompt(name, argument, "")["error"]["code"]
 
 
-def test_a_prompt_speaks_of_the_row_that_its_argument_names(server: Asking) -> None:
+def test_a_prompt_mentions_the_row_that_its_argument_names(server: Asking) -> None:
     (prompt,) = server.ask("prompts/list")["result"]["prompts"]
     found = server.ask("prompts/get", name=prompt["name"], arguments={"task": "2"})["result"]
     (message,) = found["messages"]

@@ -15,7 +15,7 @@ def own(tmp_path: Path) -> Path:
     return create_project(tmp_path)
 
 
-def test_check_says_whether_the_server_could_start(project: Path) -> None:
+def test_check_reports_whether_the_server_could_start(project: Path) -> None:
     checked(project)
     checked(project, "ralph", *on_context(context_for(project, "task_execution")))
 
@@ -73,7 +73,7 @@ def emitted_with(root: Path, tools: str, every: object = None) -> None:
 
 
 @pytest.mark.parametrize(("tools", "every"), WORDS.values(), ids=WORDS)
-def test_a_policy_that_says_all_in_any_other_way_stops_the_server(
+def test_a_policy_with_another_spelling_of_all_stops_the_server(
     own: Path, tools: str, every: object
 ) -> None:
     emitted_with(own, tools, every)
@@ -83,7 +83,7 @@ def test_a_policy_that_says_all_in_any_other_way_stops_the_server(
     assert 'run "ralphgen regen --force"' in line
 
 
-def test_what_a_person_lacks_is_seen_in_the_policy(own: Path) -> None:
+def test_tools_that_the_user_lacks_are_in_the_policy(own: Path) -> None:
     """A list is taken literally, regardless of the existing tools."""
     emitted_with(own, '"ralph": ["get_task", "list_tasks"],')
 
@@ -134,7 +134,7 @@ def test_a_schema_that_moved_is_refused_by_the_names_of_its_columns(
     assert 'run "ralphgen regen"' in line
 
 
-def test_new_columns_that_may_be_left_out_are_left_out_and_said(own: Path) -> None:
+def test_optional_new_columns_are_left_out_and_reported(own: Path) -> None:
     query(own, "ALTER TABLE tasks ADD COLUMN risk TEXT")
     query(own, "ALTER TABLE tasks ADD COLUMN effort REAL NOT NULL DEFAULT 1.5")
     query(own, 'ALTER TABLE features ADD COLUMN "o\'\n1" TEXT AS (name)')
@@ -155,7 +155,7 @@ def test_new_columns_that_may_be_left_out_are_left_out_and_said(own: Path) -> No
         ] == sorted({(line["level"], line["logger"], line["data"]) for line in said})
 
 
-def test_a_database_that_is_none_is_refused_with_a_mend(own: Path) -> None:
+def test_an_invalid_database_is_refused_with_a_repair(own: Path) -> None:
     path = own / ".ralph" / "db" / "ralph.db"
     path.unlink()
     assert "no database at" in refused(own)

@@ -487,7 +487,7 @@ def test_a_record_of_another_user_is_not_run(own: Path, home: Path, mark: Path) 
 
 
 @pytest.mark.parametrize("place", ["file/below", "/proc/none", "link"])
-def test_a_server_starts_where_nothing_can_be_kept(
+def test_a_server_starts_without_a_writable_cache(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     (tmp_path / "file").touch()

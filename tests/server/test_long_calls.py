@@ -67,7 +67,7 @@ def test_a_call_that_takes_long_is_a_task_with_the_result_of_the_call(
     assert ("exited", "waiting\ndone\n") == (answer["state"], answer["initial_output"])
 
 
-def test_a_task_says_how_far_it_is_instead_of_progress(wire: Wire, tmp_path: Path) -> None:
+def test_a_task_reports_its_status_instead_of_progress(wire: Wire, tmp_path: Path) -> None:
     meta = {**TASKS, "progressToken": 7}
     wire.send("tools/call", start("gated", str(tmp_path / "never"), meta=meta), id="call")
     while "result" not in (frame := wire.read()):
@@ -102,7 +102,7 @@ def test_a_call_that_is_soon_over_is_answered_at_once(wire: Wire) -> None:
     assert -32012 == refused["code"]
 
 
-def test_a_cancelled_task_stops_what_it_has_started(wire: Wire) -> None:
+def test_a_cancelled_task_stops_its_children(wire: Wire) -> None:
     made = wire.ask("tools/call", start("hold"))["result"]["taskId"]
     acknowledged = asked(wire, "tasks/cancel", made)["result"]
     assert "cancelled" == seen(wire, made)["status"]
@@ -132,7 +132,7 @@ def test_a_call_that_its_client_has_cancelled_becomes_no_task(wire: Wire, tmp_pa
     assert wire.ask("tools/list", {"_meta": TASKS})["result"]["tools"]
 
 
-def test_a_task_of_a_call_that_nobody_wants_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_of_an_abandoned_call_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """The cancellation arrives at the moment when it becomes a task."""
     monkeypatch.setattr("ralphgen.runtime.protocol.background.TASK_AFTER", 0.01)
     kept: list[LongCall] = []
@@ -145,7 +145,7 @@ def test_a_task_of_a_call_that_nobody_wants_is_cancelled(monkeypatch: pytest.Mon
     assert ("cancelled", False) == (task.seen()["status"], "statusMessage" in task.seen())
 
 
-def test_what_is_no_task_is_refused(wire: Wire) -> None:
+def test_an_unknown_task_is_refused(wire: Wire) -> None:
     for method, more in REQUESTS:
         error = asked(wire, method, "none", **more)["error"]
         assert (-32602, 'there is no task "none"') == (error["code"], error["message"])
@@ -158,7 +158,7 @@ def test_what_names_no_task_is_refused_as_that(wire: Wire, params: dict[str, Any
         assert -32602 == answer["error"]["code"]
 
 
-def test_a_request_on_a_task_may_say_more_than_is_known(wire: Wire) -> None:
+def test_a_request_on_a_task_may_have_unknown_fields(wire: Wire) -> None:
     made = wire.ask("tools/call", start("hold"))["result"]["taskId"]
     assert "working" == asked(wire, "tasks/get", made, more=1)["result"]["status"]
     assert -32602 == asked(wire, "tasks/update", made)["error"]["code"]
@@ -185,9 +185,7 @@ def test_a_server_with_a_task_ends_when_its_client_leaves(wire: Wire) -> None:
     assert 0 == wire.end()
 
 
-def test_only_servers_with_calls_that_take_long_say_that_they_have_it(
-    root: Path, wire: Wire
-) -> None:
+def test_only_servers_with_long_calls_declare_tasks(root: Path, wire: Wire) -> None:
     told = wire.ask("server/discover", {"_meta": MODERN})["result"]["capabilities"]
     assert {} == told["extensions"][EXTENSION]
     with running(root, "dela", *on_context(context_for(root, "yap"))) as server:

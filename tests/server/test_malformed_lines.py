@@ -78,7 +78,7 @@ def told(server: Wire, line: str) -> dict[str, Any]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("line", "code", "identity"), REFUSED.values(), ids=REFUSED)
-def test_a_line_that_is_no_request_is_refused(
+def test_a_line_that_is_not_a_request_is_refused(
     server: Wire, line: str, code: int, identity: object
 ) -> None:
     answer = told(server, line)
@@ -90,7 +90,7 @@ def test_a_line_that_is_no_request_is_refused(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("line", SILENT)
-def test_what_is_no_request_and_asks_for_nothing_is_not_answered(server: Wire, line: str) -> None:
+def test_an_invalid_notification_is_not_answered(server: Wire, line: str) -> None:
     assert server.process.stdin is not None
     server.process.stdin.write(line + "\n")
 
@@ -98,7 +98,7 @@ def test_what_is_no_request_and_asks_for_nothing_is_not_answered(server: Wire, l
 
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\uDE00", "Log \\ud83d in"])
-def test_half_a_pair_in_the_arguments_is_told_to_the_agent(server: Wire, half: str) -> None:
+def test_a_lone_surrogate_is_reported_to_the_agent(server: Wire, half: str) -> None:
     """As a client sends it that has cut a text within an emoji."""
     given = f'{{"id":1,"title":"{half}"}}'
     answer = told(server, (CALL % given).replace("get_task", "update_task"))

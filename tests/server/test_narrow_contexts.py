@@ -25,7 +25,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return create_project(root, TAKES, config=CONFIG)
 
 
-def test_the_bare_context_is_read_where_none_is_named(project: Path) -> None:
+def test_the_default_context_is_read_if_none_is_named(project: Path) -> None:
     with beside(project, GOOD), running(project) as server:
         server.shake_hands()
         listed = server.ask("tools/list")["result"]["tools"]
@@ -33,7 +33,7 @@ def test_the_bare_context_is_read_where_none_is_named(project: Path) -> None:
     assert ["list_tasks", "create_task"] == [tool["name"] for tool in listed]
 
 
-def test_without_any_context_only_reading_tools_are_served_and_stderr_says_so(
+def test_without_a_context_only_reading_tools_are_served_with_a_warning(
     project: Path,
 ) -> None:
     with running(project) as server:
@@ -47,7 +47,7 @@ def test_without_any_context_only_reading_tools_are_served_and_stderr_says_so(
     assert "interactive" in json.loads(line)["data"]
 
 
-def test_a_context_takes_tools_away_and_never_adds_any(project: Path) -> None:
+def test_a_context_removes_tools_and_never_adds_any(project: Path) -> None:
     few = {"ralph": ["list_tasks", "delete_task"]}
     with connected(project, "yap", enabled_tools=few) as driver:
         assert ["list_tasks"] == driver.names()
@@ -69,7 +69,7 @@ def test_a_kit_that_the_context_does_not_name_has_no_tools(project: Path) -> Non
 @pytest.mark.parametrize(
     ("discipline", "taken"), [("backend", "create_task"), ("frontend", "list_tasks")]
 )
-def test_what_a_discipline_takes_away_is_gone_wherever_it_is_written(
+def test_tools_removed_by_a_discipline_are_absent_everywhere(
     project: Path, discipline: str, taken: str
 ) -> None:
     with connected(project, "yap", discipline=discipline) as driver:
@@ -91,7 +91,7 @@ def test_a_recipe_that_is_a_row_is_ruled_by_its_base_and_called_by_its_name(proj
     assert r'the recipe "my "own"\nrecipe\u2028#' in refusal
 
 
-def test_an_own_recipe_keeps_what_it_allows_of_its_base(tmp_path: Path) -> None:
+def test_a_custom_recipe_keeps_the_allowed_tools_of_its_base(tmp_path: Path) -> None:
     create_project(tmp_path)
     (tmp_path / ".ralph" / "recipes").mkdir()
     (tmp_path / ".ralph" / "recipes" / "sweep.toml").write_text(OWN_RECIPE, encoding="utf-8")

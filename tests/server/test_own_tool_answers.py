@@ -135,7 +135,7 @@ def test_an_answer_of_any_length_is_json_and_so_is_its_content(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("most", [1, 40])
-def test_what_no_cut_makes_short_is_refused(server: Driver, most: int) -> None:
+def test_an_answer_that_cannot_be_cut_is_refused(server: Driver, most: int) -> None:
     said = server.refusal("anything", most=most)
 
     assert '"anything" returned too much: make it return less' == said

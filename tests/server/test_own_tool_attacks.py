@@ -227,7 +227,7 @@ def test_no_secret_of_the_project_is_there(server: Driver) -> None:
         "",
     ],
 )
-def test_what_a_tool_writes_to_the_wire_is_no_answer(server: Driver, answer: str) -> None:
+def test_bytes_of_a_tool_on_the_wire_are_not_an_answer(server: Driver, answer: str) -> None:
     assert server.refusal("forge", answer=answer).endswith(FAILED)
     assert TITLES == server.call("fine")
 
@@ -245,13 +245,13 @@ def test_a_process_that_a_tool_has_spoiled_is_not_used_for_long(server: Driver, 
     assert TITLES == server.call("fine")
 
 
-def test_what_a_tool_makes_of_the_project_is_no_right_to_write(root: Path) -> None:
+def test_changes_to_the_project_object_grant_no_write(root: Path) -> None:
     with connected(root) as server:
         server.call("forge_project")
         assert "the tool call of this request has ended" == server.refusal("write")
 
 
-def test_an_error_that_cannot_be_told_is_one_line(server: Driver) -> None:
+def test_an_error_that_cannot_be_printed_is_one_line(server: Driver) -> None:
     assert f'"patch" failed: {FAILED}' == server.refusal("patch", what="getattr")
 
 
@@ -273,12 +273,12 @@ def test_an_error_that_cannot_be_told_is_one_line(server: Driver) -> None:
         ("infinite", "returned invalid JSON"),
     ],
 )
-def test_what_is_too_much_is_one_line(server: Driver, what: str, said: str) -> None:
+def test_an_oversized_answer_is_one_line(server: Driver, what: str, said: str) -> None:
     assert said in server.refusal("exhaust", what=what)
     assert TITLES == server.call("fine")
 
 
-def test_what_is_nested_deeply_is_cut(server: Driver) -> None:
+def test_deeply_nested_values_are_cut(server: Driver) -> None:
     assert ["result"] == server.call("exhaust", what="half nested")["cut"]
 
 
@@ -293,7 +293,7 @@ def test_what_tools_leave_behind_ends_with_the_session(root: Path) -> None:
     assert all(map(gone, pids))
 
 
-def test_calls_that_are_cancelled_are_stopped_and_others_go_on(root: Path) -> None:
+def test_calls_that_are_cancelled_are_stopped_and_others_continue(root: Path) -> None:
     with running(root, "ralph", *on_context(context_for(root, "manual"))) as server:
         server.shake_hands()
         for number in range(6):  # two of them wait for their turn
@@ -323,12 +323,12 @@ def test_many_calls_at_once_each_get_their_own_answer(server: Driver) -> None:
         assert all(pool.map(call, range(40)))
 
 
-def test_a_file_beside_is_no_module(server: Driver) -> None:
+def test_a_neighbouring_file_is_not_a_module(server: Driver) -> None:
     assert f'"sibling" failed: {FAILED}' == server.refusal("sibling")
 
 
 @pytest.mark.parametrize("how", ["swap", "folder", "fifo", "append"])
-def test_what_is_run_is_what_was_read(root: Path, tmp_path: Path, how: str) -> None:
+def test_the_code_that_runs_is_the_code_that_was_read(root: Path, tmp_path: Path, how: str) -> None:
     """The bytes that run are always the compared ones, even if the file is replaced."""
     file = root / ".ralph/tools/bad.py"
     evil = TOOLS.replace('"""Work."""', '"""Work."""\n    return ["evil"]')

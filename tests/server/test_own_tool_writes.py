@@ -155,7 +155,7 @@ def test_a_task_becomes_done_as_by_the_tool_or_not_at_all(
 
 
 @pytest.mark.thorough
-def test_what_a_statement_reaches_by_a_trigger_is_looked_at_too(root: Path, server: Driver) -> None:
+def test_changes_by_triggers_are_checked_too(root: Path, server: Driver) -> None:
     before = statuses(root)
     touch = "UPDATE features SET description = 'x' WHERE name = 'auth'"
     for statement, said in (
@@ -169,7 +169,7 @@ def test_what_a_statement_reaches_by_a_trigger_is_looked_at_too(root: Path, serv
 
 
 @pytest.mark.thorough
-def test_where_the_checks_have_passed_a_tool_may_say_so(server: Driver) -> None:
+def test_a_tool_may_close_a_task_if_the_checks_passed(server: Driver) -> None:
     server.call("run_checks", task=1)
     done = server.call("write", sql="UPDATE tasks SET status = 'done' WHERE id = 1")
     again = server.call("write", sql="UPDATE tasks SET title = 'Renamed' WHERE id = 1")
@@ -194,7 +194,7 @@ def test_a_task_that_another_session_holds_keeps_its_status(root: Path, server: 
 
 
 @pytest.mark.thorough
-def test_a_claim_follows_what_a_tool_writes(root: Path, server: Driver) -> None:
+def test_a_claim_follows_the_writes_of_a_tool(root: Path, server: Driver) -> None:
     names = "task_id, token, session, attempts"
     query(root, f"INSERT INTO ralphgen_claims ({names}) VALUES (3, 1, 'gone', 1)")
     server.call("write", sql="UPDATE tasks SET status = 'skipped' WHERE id = 3")
@@ -223,12 +223,12 @@ def test_what_ralphgen_keeps_is_not_written(server: Driver, sql: str) -> None:
 
 
 @pytest.mark.thorough
-def test_a_value_may_name_what_cannot_be_written(server: Driver) -> None:
+def test_a_value_may_contain_the_name_of_a_protected_column(server: Driver) -> None:
     sql = "UPDATE tasks SET title = 'see ralphgen_claims' WHERE id IN (SELECT 3)"
     assert 1 == server.call("write", sql=sql)["changed"]
 
 
-def test_what_only_reads_runs_no_check(server: Driver) -> None:
+def test_a_reading_statement_runs_no_check(server: Driver) -> None:
     assert '"check" is declared read-only, but a check runs' in server.refusal("check")
 
 

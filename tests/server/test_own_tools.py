@@ -265,9 +265,7 @@ def server(root: Path) -> Iterator[Driver]:
 FAILED = "continue without it and tell the user; see the server's log"
 
 
-def test_a_tool_reads_and_what_it_writes_is_journaled_as_its_own(
-    root: Path, server: Driver
-) -> None:
+def test_a_tool_reads_and_its_writes_are_journaled(root: Path, server: Driver) -> None:
     assert {"result": ["Log in"]} == server.call("titles", like="Log%")
     assert {"changed": 1, "rows": []} == server.call("rename", task=2, title="It's new")
     assert "there is no task 99" == server.refusal("rename", task=99, title="x")
@@ -317,7 +315,7 @@ def test_values_are_parameters_and_bytes_stay_bytes(server: Driver) -> None:
     assert {"a": "b'\\x00\\xff'", "b": "2"} == server.call("blob")
 
 
-def test_a_tool_that_says_it_reads_cannot_write(root: Path, server: Driver) -> None:
+def test_a_tool_declared_as_reading_cannot_write(root: Path, server: Driver) -> None:
     assert '"sneaky" is declared read-only' in server.refusal("sneaky", how="write")
     assert "project.rows only reads" in server.refusal("sneaky", how="cte")
     assert [(2,)] == query(root, "SELECT COUNT(*) FROM tasks")
@@ -344,13 +342,13 @@ def test_answers_never_hold_secrets_of_the_environment(
     assert "hunter2!" not in capfd.readouterr().err
 
 
-def test_what_a_tool_prints_is_no_answer(server: Driver) -> None:
+def test_output_of_a_tool_is_not_its_answer(server: Driver) -> None:
     assert (False, "") == server.ask("prints")
     assert (False, "closed") == server.ask("closes")
     assert (False, "") == server.ask("prints")
 
 
-def test_what_a_tool_changes_of_its_process_is_taken_back(root: Path, server: Driver) -> None:
+def test_changes_of_a_tool_to_its_process_are_reverted(root: Path, server: Driver) -> None:
     assert (False, "moved") == server.ask("moves")
     found = server.call("where")
 
@@ -364,7 +362,7 @@ def test_a_thread_that_a_tool_has_left_does_not_ask_in_the_next_call(server: Dri
         assert {"result": ["Log in"]} == server.call("titles", like="Log%")
 
 
-def test_what_may_be_none_may_be_none(server: Driver) -> None:
+def test_optional_arguments_may_be_none(server: Driver) -> None:
     assert {"result": None} == server.call("nothing")
 
 
@@ -392,7 +390,7 @@ def test_a_tool_that_ends_or_raises_is_one_line(server: Driver, how: str) -> Non
 
 
 @pytest.mark.parametrize("what", ["nan", "set", "loop", "keys"])
-def test_what_is_no_json_is_no_answer(server: Driver, what: str) -> None:
+def test_an_answer_must_be_json(server: Driver, what: str) -> None:
     assert f'"answers" returned invalid JSON: {FAILED}' == server.refusal("answers", what=what)
 
 
@@ -404,7 +402,7 @@ def test_an_answer_fits(server: Driver) -> None:
     assert "returned a value that is not of its declared type" in server.refusal("dishonest")
 
 
-def test_a_tool_that_closes_everything_is_started_anew(server: Driver) -> None:
+def test_a_tool_that_closes_everything_is_restarted(server: Driver) -> None:
     assert server.refusal("closes_all").endswith(FAILED)
     assert {"result": ["Log in"]} == server.call("titles", like="Log%")
 
@@ -416,7 +414,7 @@ def test_a_copy_of_the_process_answers_nothing(root: Path, server: Driver) -> No
 
 
 @pytest.mark.thorough
-def test_a_tool_that_hangs_is_stopped_with_all_that_it_started(server: Driver) -> None:
+def test_a_hanging_tool_is_stopped_with_its_children(server: Driver) -> None:
     late = "took longer than 1 second and was stopped; its earlier writes remain"
     assert f'"hang" {late}' == server.refusal("hang")
     before = processes()
@@ -439,7 +437,7 @@ def processes() -> set[str]:
     return found
 
 
-def test_a_session_has_what_its_recipe_has(root: Path) -> None:
+def test_a_session_has_the_tools_of_its_recipe(root: Path) -> None:
     with connected(
         root, "task_execution", task_id=1, feature="auth", discipline="backend"
     ) as server:
@@ -499,7 +497,7 @@ DELETE FROM risks WHERE id = :id RETURNING id;
 
 
 @pytest.mark.thorough
-def test_where_there_are_no_tasks_tools_ask_queries_too(tmp_path: Path) -> None:
+def test_without_tasks_tools_use_queries_too(tmp_path: Path) -> None:
     rows = "CREATE TABLE risks (id INTEGER PRIMARY KEY); INSERT INTO risks VALUES (1), (2)"
     create_database(tmp_path, rows)
     for file, text in (("tools/a.py", ASKING), ("queries/a.sql", RISKS)):

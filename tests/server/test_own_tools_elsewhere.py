@@ -87,7 +87,7 @@ def own_processes(root: Path) -> list[str]:
     return found
 
 
-def test_over_http_each_session_has_processes_of_its_own(
+def test_over_http_each_session_has_its_own_processes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SHOP_DSN", raising=False)  # set by other tests: here it must be undefined

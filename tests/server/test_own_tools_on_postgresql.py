@@ -181,7 +181,7 @@ WRITES = (
 
 
 @pytest.mark.thorough
-def test_statements_cannot_reach_what_is_hidden(tmp_path: Path) -> None:
+def test_statements_cannot_reach_hidden_columns(tmp_path: Path) -> None:
     with on_both(tmp_path) as (_, root, dsn):
         with psycopg.connect(dsn) as connection:
             for statement in SETUP:

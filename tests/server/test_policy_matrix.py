@@ -70,7 +70,7 @@ def cell(project: Path, request: pytest.FixtureRequest) -> Iterator[tuple[str, D
 
 
 @pytest.mark.thorough
-def test_a_session_sees_what_the_seed_allows_and_nothing_else(cell: tuple[str, Driver]) -> None:
+def test_a_session_sees_exactly_the_seeded_tools(cell: tuple[str, Driver]) -> None:
     recipe, driver = cell
     names = driver.names()
 
@@ -120,14 +120,14 @@ def test_the_instructions_are_short_and_name_every_tool(cell: tuple[str, Driver]
     assert recipe in told
 
 
-def test_how_to_close_is_told_exactly_where_a_status_can_be_set(cell: tuple[str, Driver]) -> None:
+def test_closing_is_explained_exactly_if_a_status_can_be_set(cell: tuple[str, Driver]) -> None:
     recipe, driver = cell
     told = "Close the task with set_task_status" in (driver.client.instructions or "")
 
     assert ("set_task_status" in EXPECTED[recipe]) == told
 
 
-def test_clear_is_spoken_of_exactly_where_an_argument_of_that_name_is_seen(
+def test_clear_is_mentioned_exactly_if_an_argument_has_that_name(
     cell: tuple[str, Driver],
 ) -> None:
     _, driver = cell
@@ -147,7 +147,7 @@ def test_a_review_changes_priority_and_description_of_a_task_and_nothing_else(
     assert "title" in refusal
 
 
-def test_clear_is_not_spoken_of_where_the_only_update_is_narrowed(project: Path) -> None:
+def test_clear_is_not_mentioned_if_the_only_update_is_narrowed(project: Path) -> None:
     with connected(project, "opus_review", enabled_tools={"ralph": ["update_task"]}) as driver:
         told = driver.client.instructions or ""
 

@@ -145,7 +145,7 @@ def test_a_session_has_one_prompt_that_is_called_after_its_recipe(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_not_bound_can_be_named(project: Path, version: str) -> None:
+def test_unbound_arguments_can_be_passed(project: Path, version: str) -> None:
     with asking(project, version, "enrichment") as server:
         (prompt,) = server.prompts()
         free = server.text("enrichment")
@@ -169,13 +169,13 @@ def test_what_is_not_bound_can_be_named(project: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_person_has_no_prompt(project: Path, version: str) -> None:
+def test_the_user_has_no_prompt(project: Path, version: str) -> None:
     with asking(project, version, "manual") as server:
         assert [] == server.prompts()
         assert (-32602, 'Unknown prompt: "manual"') == server.error(name="manual")
 
 
-def test_one_who_looks_around_has_no_prompt(project: Path) -> None:
+def test_an_interactive_session_has_no_prompt(project: Path) -> None:
     assert [] == seen(project, "interactive")["prompts"]
     assert [] == seen(project, "whole", base="manual")["prompts"]
 
@@ -393,7 +393,7 @@ def refused_calls(server: Asking, tool: dict[str, Any]) -> Iterator[str]:
             yield result["content"][0]["text"]
 
 
-def test_closing_speaks_of_a_reason_and_a_summary_only_where_they_can_be_given(
+def test_closing_mentions_reason_and_summary_only_if_offered(
     project: Path,
 ) -> None:
     said = seen(project, LITTLE, task_id=1)
@@ -417,7 +417,7 @@ def test_closing_speaks_of_a_reason_and_a_summary_only_where_they_can_be_given(
         (("pending", "in_progress"), "."),
     ],
 )
-def test_only_statuses_of_the_project_are_spoken_of(
+def test_only_statuses_of_the_project_are_mentioned(
     tmp_path: Path, statuses: tuple[str, ...], closing: str
 ) -> None:
     text = (SCHEMAS / "a8.sql").read_text(encoding="utf-8")
@@ -437,7 +437,7 @@ def test_only_statuses_of_the_project_are_spoken_of(
     assert ("in_progress" in statuses) == ("in_progress" in prompt["text"])
 
 
-def test_a_session_without_tools_still_says_what_it_is_for(project: Path) -> None:
+def test_a_session_without_tools_still_states_its_purpose(project: Path) -> None:
     said = seen(project, "nothing")
     (prompt,) = said["prompts"]
 

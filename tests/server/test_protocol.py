@@ -100,7 +100,7 @@ def enveloped(version: str, **params: object) -> dict[str, object]:
 
 
 @ERAS
-def test_the_handshake_says_who_it_is_and_what_it_has(project: Path, version: str) -> None:
+def test_the_handshake_gives_identity_and_capabilities(project: Path, version: str) -> None:
     with running(project) as server:
         answer = server.shake_hands(version)
     about = answer.get("serverInfo") or answer["_meta"]["io.modelcontextprotocol/serverInfo"]
@@ -208,9 +208,7 @@ def sabotaged(root: Path) -> Path:
 
 
 @ERAS
-def test_a_tool_that_breaks_says_so_without_a_word_of_the_interpreter(
-    tmp_path: Path, version: str
-) -> None:
+def test_a_crashing_tool_reports_no_traceback(tmp_path: Path, version: str) -> None:
     root = sabotaged(create_project(tmp_path))
     call = enveloped(version, name="get_project_info", arguments={})
     with running(root) as server:
@@ -245,7 +243,7 @@ def test_what_modules_and_their_children_print_does_not_reach_the_protocol(tmp_p
     assert 2 == errors.count("child 0\n")  # a child reads nothing of the protocol
 
 
-def test_a_table_that_vanishes_under_the_server_is_told_as_a_failure(tmp_path: Path) -> None:
+def test_a_vanished_table_is_reported_as_a_failure(tmp_path: Path) -> None:
     root = manual(create_project(tmp_path))
     with running(root) as server:
         server.shake_hands()
@@ -259,7 +257,7 @@ def test_a_table_that_vanishes_under_the_server_is_told_as_a_failure(tmp_path: P
         assert "no such table" not in text_of(result) + server.errors()
 
 
-def test_lines_that_are_no_frames_do_not_end_the_server(project: Path) -> None:
+def test_lines_that_are_not_frames_do_not_end_the_server(project: Path) -> None:
     with running(project) as server:
         server.shake_hands()
         for line in ("", "no json", "[]", '"x"', "{}", "\ufffd"):

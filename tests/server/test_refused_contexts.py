@@ -131,7 +131,7 @@ BAD_CONTEXTS = {
 
 
 @pytest.mark.parametrize(("facts", "expected"), BAD_CONTEXTS.values(), ids=BAD_CONTEXTS)
-def test_a_bad_context_is_refused_by_what_is_wrong_with_it(
+def test_a_bad_context_is_refused_with_its_problem(
     project: Path, facts: object, expected: str
 ) -> None:
     line = refused(project, *given(project, facts))
@@ -158,7 +158,7 @@ def test_a_context_is_refused_once_any_of_its_bytes_is_another(own: Path) -> Non
         assert "it was changed after the session was created" in refused(own, *arguments, digest)
 
 
-def test_a_context_is_no_good_for_a_project_that_was_swapped_behind_it(
+def test_a_context_of_another_project_is_refused(
     own: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = create_project(tmp_path_factory.mktemp("other"))

@@ -50,9 +50,7 @@ def in_wal(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("gone", [(1, 2), (1,), (2,)], ids=["both", "log", "index"])
-def test_what_was_acknowledged_outlives_a_log_that_is_removed(
-    in_wal: Path, gone: tuple[int, ...]
-) -> None:
+def test_acknowledged_writes_outlive_a_removed_log(in_wal: Path, gone: tuple[int, ...]) -> None:
     with connected(in_wal) as driver, connected(in_wal) as second:
         driver.call("update_task", id=1, title="Kept")
         second.call("update_task", id=2, title="Kept too")
@@ -73,7 +71,7 @@ def test_what_was_acknowledged_outlives_a_log_that_is_removed(
     assert [[("Kept",), ("Kept too",)]] * 2 == found
 
 
-def test_what_is_written_without_the_removed_log_is_not_spoiled(in_wal: Path) -> None:
+def test_writes_without_the_removed_log_are_intact(in_wal: Path) -> None:
     """The next program to open the database creates another log, unknown to running servers."""
     _, log, index = logged(in_wal)
     with connected(in_wal) as driver:
@@ -111,7 +109,7 @@ def test_a_copy_that_is_put_over_the_database_is_not_written_to(in_wal: Path) ->
     assert (copied, logged_before) == (path.read_bytes(), log.read_bytes())
 
 
-def test_what_other_programs_do_to_the_database_is_no_replacement(in_wal: Path) -> None:
+def test_normal_use_by_other_programs_is_not_a_replacement(in_wal: Path) -> None:
     path, _, _ = logged(in_wal)
     with connected(in_wal) as driver, connected(in_wal) as second:
         for number in range(30):

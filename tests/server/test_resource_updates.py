@@ -198,7 +198,7 @@ def test_who_left_hears_nothing_more(listener: Listener, project: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
-def test_nothing_watches_before_somebody_listens(project: Path) -> None:
+def test_nothing_watches_before_a_subscription(project: Path) -> None:
     with listening(project, HANDSHAKE) as listener:
         listener.ask("resources/list")
         before = connections(listener.server)
@@ -207,7 +207,7 @@ def test_nothing_watches_before_somebody_listens(project: Path) -> None:
         assert (1, 2) == (before, connections(listener.server))
 
 
-def test_no_list_is_ever_said_to_change_in_the_stateless_era(project: Path) -> None:
+def test_no_list_changes_in_the_stateless_era(project: Path) -> None:
     flags = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
     with listening(project, STATELESS) as listener:
         assert {} == listener.open(**flags)
@@ -217,7 +217,7 @@ def test_no_list_is_ever_said_to_change_in_the_stateless_era(project: Path) -> N
         assert honoured == listener.open(**flags, resourceSubscriptions=uris)
 
 
-def test_what_is_not_there_cannot_be_subscribed_to_in_the_handshake_era(project: Path) -> None:
+def test_missing_resources_cannot_be_subscribed_to_in_the_handshake_era(project: Path) -> None:
     with listening(project, HANDSHAKE) as listener:
         for uri in ("ralph://tasks/99", "ralph://nothing", "no uri"):
             error = listener.ask("resources/subscribe", uri=uri)["error"]
@@ -312,7 +312,7 @@ def test_a_client_that_leaves_while_it_listens_leaves_nothing_behind(
         assert took < AT_ONCE
 
 
-def test_the_last_server_leaves_no_journal_though_somebody_listened(tmp_path: Path) -> None:
+def test_the_last_server_leaves_no_journal_despite_a_subscription(tmp_path: Path) -> None:
     root = create_project(tmp_path, "PRAGMA journal_mode = WAL;")
     with listening(root, STATELESS) as listener:
         listener.listen(TASK)
@@ -324,7 +324,7 @@ def test_the_last_server_leaves_no_journal_though_somebody_listened(tmp_path: Pa
     assert ["ralph.db"] == [path.name for path in (root / ".ralph" / "db").iterdir()]
 
 
-def test_the_sdks_client_hears_in_the_stateless_era(project: Path) -> None:
+def test_the_sdks_client_is_notified_in_the_stateless_era(project: Path) -> None:
     with connected(project) as driver:
         stream = driver.client.listen(resource_subscriptions=[TASK])
         with driver.portal.wrap_async_context_manager(stream) as events:
@@ -334,7 +334,7 @@ def test_the_sdks_client_hears_in_the_stateless_era(project: Path) -> None:
     assert TASK == getattr(event, "uri", None)
 
 
-def test_the_sdks_client_hears_in_the_handshake_era(project: Path) -> None:
+def test_the_sdks_client_is_notified_in_the_handshake_era(project: Path) -> None:
     heard: Queue[object] = Queue()
 
     async def note(message: object) -> None:
@@ -358,7 +358,7 @@ def test_the_sdks_client_hears_in_the_handshake_era(project: Path) -> None:
 @pytest.mark.thorough
 @needs_postgresql
 @ERAS
-def test_on_postgresql_writes_are_heard_and_a_lost_connection_is_made_anew(
+def test_on_postgresql_writes_are_heard_and_a_lost_connection_is_recreated(
     tmp_path: Path, version: str
 ) -> None:
     listens = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'"

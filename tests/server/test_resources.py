@@ -92,7 +92,7 @@ def test_the_list_names_the_state_files_the_own_task_and_each_row(
 
 
 @ERAS
-def test_each_listed_resource_can_be_read_and_is_what_the_list_says(
+def test_each_listed_resource_can_be_read_as_described(
     servers: Mapping[str, Wire], version: str
 ) -> None:
     server = servers[version]
@@ -154,7 +154,7 @@ def test_a_task_is_read_whole_with_every_comment(servers: Mapping[str, Wire], ve
 
 
 @ERAS
-def test_the_state_files_are_read_as_they_are(servers: Mapping[str, Wire], version: str) -> None:
+def test_the_state_files_are_read_unchanged(servers: Mapping[str, Wire], version: str) -> None:
     server = servers[version]
     progress = ask(server, version, "resources/read", uri="ralph://progress")
     learnings = ask(server, version, "resources/read", uri="ralph://learnings")
@@ -178,7 +178,7 @@ def test_the_state_files_are_read_as_they_are(servers: Mapping[str, Wire], versi
         "ralph://progress/x", "ralph://project", "RALPH://progress", "ralph://disciplines/%00",
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_an_error_that_names_the_uri(
+def test_a_missing_resource_is_an_error_that_names_the_uri(
     servers: Mapping[str, Wire], version: str, uri: str
 ) -> None:
     error = ask(servers[version], version, "resources/read", uri=uri)["error"]
@@ -199,7 +199,7 @@ def test_what_is_not_there_is_an_error_that_names_the_uri(
         ("prompts/list", "1"),
     ],
 )
-def test_a_cursor_that_is_none_is_refused(
+def test_an_invalid_cursor_is_refused(
     servers: Mapping[str, Wire], version: str, method: str, cursor: str
 ) -> None:
     error = ask(servers[version], version, method, cursor=cursor)["error"]
@@ -248,7 +248,7 @@ def test_a_session_without_any_tool_reads_all_the_same(project: Path) -> None:
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-def test_the_sdks_client_sees_what_is_not_there_as_its_error(project: Path, era: Era) -> None:
+def test_the_sdks_client_raises_its_error_for_a_missing_resource(project: Path, era: Era) -> None:
     with connected(project, era=era) as driver, pytest.raises(MCPError) as caught:
         driver.portal.call(driver.client.read_resource, "ralph://features/auht")
 
@@ -257,7 +257,7 @@ def test_the_sdks_client_sees_what_is_not_there_as_its_error(project: Path, era:
 
 
 @ERAS
-def test_what_cannot_be_read_now_says_why_and_names_the_uri(tmp_path: Path, version: str) -> None:
+def test_an_unreadable_resource_gives_the_reason_and_the_uri(tmp_path: Path, version: str) -> None:
     root = create_project(tmp_path)
     (root / ".ralph" / "learnings.txt").mkdir()
     with running(root) as server:
@@ -285,7 +285,7 @@ def test_every_name_comes_back_from_its_uri(name: str) -> None:
 
 
 @given(segment=st.text())
-def test_whatever_stands_in_a_uri_is_a_name_or_is_refused(segment: str) -> None:
+def test_any_uri_is_a_name_or_is_refused(segment: str) -> None:
     """An invalid name is always refused in one line."""
     try:
         kind, name = located(f"ralph://features/{segment}")

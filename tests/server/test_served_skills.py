@@ -141,7 +141,7 @@ def test_a_workflow_has_the_steps_and_arguments_that_the_session_has(project: Pa
         ("resources/read", f"skill://specum-workflow/{TEXT}"),
     ],
 )
-def test_what_is_no_skill_is_refused(project: Path, method: str, uri: str) -> None:
+def test_an_unknown_skill_is_refused(project: Path, method: str, uri: str) -> None:
     with running(project) as server:
         error = asked(server, method, uri=uri)["error"]
 
@@ -160,7 +160,7 @@ def test_a_session_without_tools_has_no_skill(every_kit: Path) -> None:
     assert "error" in answer
 
 
-def test_other_resources_stay_as_they_are(every_kit: Path) -> None:
+def test_other_resources_are_unchanged(every_kit: Path) -> None:
     with running(every_kit, "specum") as server:
         assert [] == told(server, "resources/list")["resources"]
         assert [] == told(server, "resources/templates/list")["resourceTemplates"]

@@ -57,7 +57,7 @@ def model(
         ("DROP TABLE risks", 'table "open_risks" is gone; table "risks" is gone'),
     ],
 )
-def test_what_has_changed_is_named_with_the_command(
+def test_changed_tables_are_named_with_the_command(
     tmp_path: Path, model: tuple[str, Path], change: str, said: str
 ) -> None:
     kit, prepared = model

@@ -49,7 +49,7 @@ def test_help_says_how_to_start_it(project: Path) -> None:
     assert "kits: ralph" in found.stdout
 
 
-def test_version_is_the_one_that_wrote_the_server(project: Path) -> None:
+def test_version_is_the_version_of_the_generator(project: Path) -> None:
     found = run(project, "--version")
 
     assert (0, f"ralphgen {__version__}\n", "") == (found.returncode, found.stdout, found.stderr)

@@ -231,7 +231,7 @@ def test_a_tool_of_the_project_ends_at_its_limit_with_its_statement(
 
 
 @pytest.mark.thorough
-def test_a_tool_that_prints_endlessly_ends_at_its_limit_though_nobody_reads_the_log(
+def test_an_endlessly_printing_tool_ends_at_its_limit_with_an_unread_log(
     root: Path,
 ) -> None:
     with running(root, *on_context(context_for(root, "manual"))) as server:

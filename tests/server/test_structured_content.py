@@ -84,7 +84,7 @@ def served(root: Path) -> Any:
     return connected(made_here(root))
 
 
-def test_named_queries_answer_what_their_schemas_describe(tmp_path: Path) -> None:
+def test_answers_of_named_queries_match_their_schemas(tmp_path: Path) -> None:
     with served(lay_down("queries", tmp_path / "p", TASK)) as driver:
         typed = {tool["name"] for tool in driver.tools() if "outputSchema" in tool}
         assert {"risks_of", "longest_titles", "task_titled"} <= typed
@@ -98,7 +98,7 @@ def test_named_queries_answer_what_their_schemas_describe(tmp_path: Path) -> Non
         assert "z" == risk["code"]
 
 
-def test_tools_on_tables_answer_what_their_schemas_describe(tmp_path: Path) -> None:
+def test_answers_of_table_tools_match_their_schemas(tmp_path: Path) -> None:
     root = lay_down("tables", tmp_path / "p")
     config = root / ".ralph/ralphgen.toml"
     text = "structured_output = true\n" + config.read_text(encoding="utf-8")
@@ -115,7 +115,7 @@ def test_tools_on_tables_answer_what_their_schemas_describe(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("recipe", ["manual", "interactive"])
-def test_over_http_content_and_schemas_are_those_of_stdio(tmp_path: Path, recipe: str) -> None:
+def test_content_and_schemas_are_equal_over_http_and_stdio(tmp_path: Path, recipe: str) -> None:
     root = create_project(tmp_path / "p", config=f"structured_output = true\n{CONFIG}")
     with serving(root) as server, http_client(server, token(root, recipe)) as client:
         remote = client.tools(), checked(client, "get_task", id=1)

@@ -31,7 +31,7 @@ def answers(server: Wire, number: int) -> dict[object, Any]:
 
 
 @pytest.mark.parametrize("handed_off", [False, True])
-def test_reads_go_on_while_a_write_waits(project: Path, *, handed_off: bool) -> None:
+def test_reads_continue_while_a_write_waits(project: Path, *, handed_off: bool) -> None:
     with held(project) as other, running(project) as server:
         server.shake_hands()
         if handed_off:
@@ -75,7 +75,7 @@ def test_a_write_that_waits_and_is_cancelled_is_neither_done_nor_answered(projec
 
 
 @pytest.mark.parametrize("version", [HANDSHAKES[1], STATELESS])
-def test_what_is_piped_in_is_answered_before_the_end(project: Path, version: str) -> None:
+def test_piped_requests_are_answered_before_the_end(project: Path, version: str) -> None:
     """This includes writes, although the input is closed by then."""
     asked = [COMPLETION, CHANGE, COMPLETION, READS[0], ("no/such", {})]
     lines = [request(version, *told, number) for number, told in enumerate(asked, 1)]
@@ -93,7 +93,7 @@ def test_what_is_piped_in_is_answered_before_the_end(project: Path, version: str
     assert [("late",)] == query(project, "SELECT title FROM tasks WHERE id = 1")
 
 
-def test_what_would_have_to_wait_at_the_end_is_refused_and_not_done(project: Path) -> None:
+def test_a_write_that_would_wait_at_the_end_is_refused(project: Path) -> None:
     with held(project), running(project) as server:
         server.shake_hands()
         server.send(*CHANGE, id="write")

@@ -62,7 +62,7 @@ def configured(root: Path, words: dict[str, str]) -> None:
 
 
 @pytest.mark.thorough
-def test_what_looks_like_code_or_a_template_is_words(tmp_path: Path) -> None:
+def test_words_that_look_like_code_or_a_template_remain_words(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     words = dict(zip(ENTRIES, WORDS, strict=True))
     configured(root, words)
@@ -94,7 +94,7 @@ def test_what_looks_like_code_or_a_template_is_words(tmp_path: Path) -> None:
         ("ralph:owm", '"own"'),
     ],
 )
-def test_what_is_misspelled_of_a_projects_own_tools_is_told(
+def test_misspelled_arguments_of_custom_tools_are_reported(
     tmp_path: Path, entry: str, hint: str
 ) -> None:
     root = project(tmp_path / "p")
@@ -107,7 +107,7 @@ def test_what_is_misspelled_of_a_projects_own_tools_is_told(
 
 
 @pytest.mark.parametrize("text", ["a\0b", "a\rb", "a\u2028b", "a\x1b[31mb", "a\u200bb"])
-def test_characters_that_nobody_sees_are_refused(tmp_path: Path, text: str) -> None:
+def test_characters_that_no_one_sees_are_refused(tmp_path: Path, text: str) -> None:
     root = project(tmp_path / "p")
     configured(root, {"own": text})
     with pytest.raises(ProjectError, match=r"ralphgen\.toml:2"):

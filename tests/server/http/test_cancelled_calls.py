@@ -113,7 +113,7 @@ def test_a_call_ends_that_its_client_cancels(server: HttpServer) -> None:
     assert goes_on(server)
 
 
-def test_nobody_cancels_calls_of_another_session(server: HttpServer) -> None:
+def test_no_one_cancels_calls_of_another_session(server: HttpServer) -> None:
     connection, pids = begun(server, HANDSHAKES[-1])
     notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
     body = json.dumps({**notice, "params": {"requestId": "slow"}}).encode()

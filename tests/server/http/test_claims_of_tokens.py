@@ -110,7 +110,7 @@ def test_each_worker_serves_a_claim_and_a_kill_of_all_loses_nothing_of_it(
     assert own == row(root, 2)[0]
 
 
-def test_a_token_whose_lease_has_ended_goes_on_until_another_has_its_task(
+def test_a_token_whose_lease_has_ended_continues_until_another_has_its_task(
     server: HttpServer,
 ) -> None:
     root = server.root
@@ -140,7 +140,7 @@ def _refused(server: HttpServer, token: str) -> bool:
         return False
 
 
-def test_reading_too_says_that_an_agent_lives_and_silence_does_not(server: HttpServer) -> None:
+def test_reading_counts_as_a_sign_of_life_and_silence_does_not(server: HttpServer) -> None:
     root = server.root
     token, _ = made(root, "--task", "2")
     assert "Out" not in told(server, token, "get_task")

@@ -60,7 +60,7 @@ def test_a_session_that_is_ended_while_its_body_comes_is_refused(server: HttpSer
 
 
 @pytest.mark.thorough
-def test_without_the_list_of_ended_sessions_nobody_is_let_in(tmp_path: Path) -> None:
+def test_without_the_list_of_ended_sessions_no_one_is_let_in(tmp_path: Path) -> None:
     root = http_project(tmp_path / "p", "workers = 1\n")
     listed = root / ".ralph/db" / FILE
     with serving(root) as server:

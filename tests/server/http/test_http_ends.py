@@ -47,7 +47,7 @@ class TestEnds:
 
         assert {*acknowledged} <= {row[0] for row in query(root, "SELECT id FROM tasks")}
 
-    def test_a_server_that_gives_notice_goes_on_not_ready(self, tmp_path: Path) -> None:
+    def test_a_server_that_gives_notice_continues_but_is_not_ready(self, tmp_path: Path) -> None:
         """So that a proxy which looks sends the next requests to another server."""
         root = http_project(tmp_path / "p", "workers = 1\n")
         with serving(root, "--notice", "1", drain=True) as server:
@@ -58,7 +58,7 @@ class TestEnds:
             assert 200 == server.call(own)[0]
             assert until(lambda: takes_nobody(server))
 
-    def test_what_runs_ends_before_the_server_does(self, tmp_path: Path) -> None:
+    def test_running_calls_end_before_the_server(self, tmp_path: Path) -> None:
         """A writer waits for another program; the server is asked to end meanwhile."""
         root = http_project(tmp_path / "p", "workers = 1\n")
         told: list[int] = []

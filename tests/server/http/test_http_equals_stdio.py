@@ -181,9 +181,7 @@ def test_odd_requests_are_answered_alike(three: Three) -> None:
         {"Mcp-Param-Id": "2"},
     ],
 )
-def test_headers_that_say_otherwise_are_answered_alike(
-    three: Three, changed: Mapping[str, str]
-) -> None:
+def test_wrong_headers_are_answered_alike(three: Three, changed: Mapping[str, str]) -> None:
     asked = ("tools/call", {"name": "get_task", "arguments": {"id": 1}})
     params = enveloped(asked[1]) if three.version == MODERN else asked[1]
     sent = {**routed(three.ours.root, three.version, *asked), **changed}
@@ -204,14 +202,14 @@ def test_headers_that_say_otherwise_are_answered_alike(
         b'{"jsonrpc":"2.0","method":"odd"}',
     ],
 )
-def test_what_is_no_request_gets_the_same_status(three: Three, body: bytes) -> None:
+def test_invalid_requests_get_the_same_status(three: Three, body: bytes) -> None:
     sent = routed(three.ours.root, three.version, "ping", {})
     (status, _), (other, _) = three.asked(body, sent)
 
     assert other == status
 
 
-def test_blanks_around_a_header_are_no_part_of_it(three: Three) -> None:
+def test_blanks_around_a_header_are_ignored(three: Three) -> None:
     params = enveloped({"name": "get_task", "arguments": {"id": 1}})
     sent = headers(token(three.ours.root), MODERN, "tools/call", "get_task  ")
     status, answer, _ = three.ours.ask(body=message("tools/call", params), headers=sent)

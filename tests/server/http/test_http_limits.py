@@ -32,7 +32,7 @@ class TestLimits:
     """Limits that protect sessions from each other."""
 
     @pytest.mark.thorough
-    def test_a_session_has_a_rate_of_its_own(self, limited: HttpServer) -> None:
+    def test_each_session_has_its_own_rate(self, limited: HttpServer) -> None:
         own, other = token(limited.root, jti="fast"), token(limited.root, jti="slow")
         statuses = [limited.call(own)[0] for _ in range(8)]
 

@@ -45,7 +45,7 @@ def test_the_sdks_client_lists_and_calls(server: HttpServer, era: Era) -> None:
 
 
 @pytest.mark.thorough
-def test_a_session_sees_what_its_token_says(server: HttpServer) -> None:
+def test_a_session_sees_the_tools_of_its_token(server: HttpServer) -> None:
     narrow = token(
         server.root,
         "task_execution",
@@ -87,7 +87,7 @@ def test_no_request_needs_a_handshake(server: HttpServer) -> None:
         {"rec": "manual", "tools": ["other:get_task"]},
     ],
 )
-def test_what_the_project_does_not_know_opens_nothing(
+def test_unknown_sessions_and_tasks_open_nothing(
     server: HttpServer, changed: dict[str, Any]
 ) -> None:
     """A name that means nothing may be a typo for something smaller."""
@@ -97,7 +97,7 @@ def test_what_the_project_does_not_know_opens_nothing(
     assert "cannot be opened" in told["error"]["message"]
 
 
-def test_nobody_learns_of_changes_where_no_stream_is_open(server: HttpServer) -> None:
+def test_changes_are_not_sent_without_an_open_stream(server: HttpServer) -> None:
     body = message(
         "initialize",
         {
@@ -128,7 +128,7 @@ def test_a_skill_is_declared_and_read_over_http(server: HttpServer) -> None:
 
 
 @pytest.mark.thorough
-def test_with_checks_done_is_said_where_the_files_are(tmp_path: Path) -> None:
+def test_with_checks_done_is_set_next_to_the_files(tmp_path: Path) -> None:
     """The server has no worktree of the agent: it runs no checks and accepts no claims of proof."""
     root = proved_project(tmp_path / "p", CONFIG + "workers = 1\n" + TESTS, repository=False)
     about: dict[str, Any] = {"dis": "backend", "fea": "auth", "tsk": 1}
@@ -167,7 +167,7 @@ def test_who_regenerates_has_to_start_the_server_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_sessions_go_on_where_the_database_was_replaced(tmp_path: Path) -> None:
+def test_sessions_continue_if_the_database_was_replaced(tmp_path: Path) -> None:
     root = http_project(tmp_path / "p", "workers = 1\n")
     path, own = root / ".ralph/db/ralph.db", token(root)
     with serving(root) as server:
@@ -184,7 +184,7 @@ def test_sessions_go_on_where_the_database_was_replaced(tmp_path: Path) -> None:
         assert (200, False) == (status, answer["result"]["isError"])
 
 
-def test_a_server_without_http_says_so(tmp_path: Path) -> None:
+def test_a_server_without_http_refuses_to_listen(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
 
     assert "does not speak HTTP" in refused(root, "--http")

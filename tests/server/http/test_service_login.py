@@ -76,7 +76,7 @@ def test_it_is_ready_and_every_kind_of_tool_works(
 
 
 @pytest.mark.thorough
-def test_what_a_person_ends_is_ended(server: HttpServer, project: EngineProject) -> None:
+def test_sessions_ended_by_the_user_are_ended(server: HttpServer, project: EngineProject) -> None:
     own = token(project.root, jti="ended")
     assert 200 == server.call(own)[0]
     revoke(f"{VARIABLE}/public", "ended")

@@ -182,7 +182,7 @@ def test_a_carriage_return_ends_a_line(servers: Servers, version: str) -> None:
         assert 1 == answer["id"]
 
 
-def test_a_last_line_that_nobody_ended_is_answered_if_at_all(servers: Servers) -> None:
+def test_an_unterminated_last_line_is_answered_or_ignored(servers: Servers) -> None:
     for version in VERSIONS:
         lines = [*opening(version), request(version, "tools/list", {}, "whole")]
         partial = request(version, "tools/list", {}, "partial").rstrip()
@@ -217,9 +217,7 @@ def manual(root: Path) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_server_goes_on_with_the_modules_that_it_was_started_with(
-    other: Path, version: str
-) -> None:
+def test_a_server_keeps_the_modules_of_its_start(other: Path, version: str) -> None:
     """Modules that are rewritten meanwhile are not mixed with it, and end no session."""
     with running(other, *manual(other)) as server:
         server.shake_hands(version)
@@ -234,7 +232,7 @@ def test_a_server_goes_on_with_the_modules_that_it_was_started_with(
         assert (0, "") == (server.end(), server.errors())
 
 
-def test_what_a_tool_prints_reaches_no_client(other: Path) -> None:
+def test_output_of_a_tool_reaches_no_client(other: Path) -> None:
     edit(other, "ralph/project.py", more=NOISE)
     with running(other, *manual(other)) as server:
         server.shake_hands()  # `Wire.ask` fails for a line that is not an answer

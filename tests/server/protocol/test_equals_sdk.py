@@ -147,9 +147,7 @@ def test_a_ping_is_answered_before_and_after_the_handshake_is_done(
 
 
 @ERAS
-def test_what_comes_before_the_first_request_settles_nothing(
-    servers: Servers, version: str
-) -> None:
+def test_lines_before_the_first_request_settle_nothing(servers: Servers, version: str) -> None:
     told = line("notifications/cancelled", {"requestId": 1})
     for odd in (b"", line("notifications/initialized"), b"odd\n"):
         lines = [*[told] * 12, odd, *conversation(version, ("tools/list", {}))]
@@ -168,7 +166,7 @@ def test_long_lines_are_read_whole(servers: Servers, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", HANDSHAKES)
-def test_a_client_may_forget_to_say_that_it_is_ready(servers: Servers, version: str) -> None:
+def test_a_client_may_skip_the_initialized_notification(servers: Servers, version: str) -> None:
     first, _ = opening(version)
     lines = [first, request(version, "tools/list", {}, 1), request(version, "ping", {}, 2)]
 
@@ -267,7 +265,7 @@ def first_lines() -> list[bytes]:
 
 
 @pytest.mark.thorough
-def test_whatever_comes_first_the_connection_goes_on_alike(servers: Servers) -> None:
+def test_the_first_line_does_not_change_the_connection(servers: Servers) -> None:
     arguments = servers.session()
     last = [request(version, "tools/list", {"cursor": "1"}, version) for version in VERSIONS[1:]]
     for told in first_lines()[::5]:

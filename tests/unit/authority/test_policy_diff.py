@@ -78,7 +78,7 @@ def test_a_new_column_is_a_gain_of_each_recipe_that_writes_it(root: Path) -> Non
 
 
 @pytest.mark.thorough
-def test_a_gain_fails_where_that_is_asked_and_a_loss_does_not(root: Path) -> None:
+def test_a_gain_fails_on_request_and_a_loss_does_not(root: Path) -> None:
     (root / ".ralph/ralphgen.toml").write_text("", encoding="utf-8")
     regenerate(root, force=False, say=quiet)
     gained = ralphgen("tools", "diff", "--fail-on", "gain", "--project", root)
@@ -192,7 +192,7 @@ def test_a_commit_without_a_server_makes_all_of_it_new(root: Path) -> None:
     assert any("task_execution" in one["recipes"] for one in found)
 
 
-def test_nothing_of_what_is_read_is_run(root: Path) -> None:
+def test_no_file_that_is_read_is_run(root: Path) -> None:
     """Neither the code of the worktree nor that of the commit, nor what settings of git name."""
     trap = root / "ran"
     edit(root, "policy.py", ("POLICY = ", f"open({str(trap)!r}, 'w').close()\nPOLICY = "))
@@ -203,7 +203,7 @@ def test_nothing_of_what_is_read_is_run(root: Path) -> None:
     assert not trap.exists()
 
 
-def test_what_is_not_as_generated_is_refused_by_name(root: Path) -> None:
+def test_edited_generated_files_are_refused_by_name(root: Path) -> None:
     edit(root, "policy.py", ('"get_task",', "*[chr(97)],"))
     said = refused("tools", "diff", "--project", root)
 
@@ -217,13 +217,13 @@ def test_what_is_not_as_generated_is_refused_by_name(root: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("reference", ["nowhere", "--output=x", "HEAD:README.md", ""])
-def test_a_commit_that_is_none_is_refused(root: Path, reference: str) -> None:
+def test_an_unknown_commit_is_refused(root: Path, reference: str) -> None:
     said = refused("tools", "diff", "--project", root, "--", reference, code=2)
 
     assert "no commit" in said
 
 
-def test_outside_of_a_repository_that_is_said(tmp_path: Path) -> None:
+def test_a_missing_repository_is_reported(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
 
     assert "is not in a git repository" in refused("tools", "diff", "--project", root)
@@ -268,7 +268,7 @@ def test_a_setting_of_a_kit_that_differs_counts_as_a_gain(root: Path) -> None:
     ]
 
 
-def test_what_is_said_of_checks_can_do_nothing_in_a_comment() -> None:
+def test_names_of_checks_are_harmless_in_a_comment() -> None:
     """Names of checks and protected paths are text of the project, too."""
     before = Authority(Policy(recipes={}, removed_tools={}, absent={}), done=RULES)
     text = markdown(changes(before, NOTHING), "HEAD")
@@ -278,7 +278,7 @@ def test_what_is_said_of_checks_can_do_nothing_in_a_comment() -> None:
 
 
 @pytest.mark.thorough
-def test_rules_that_came_and_went_are_told(root: Path) -> None:
+def test_added_and_removed_rules_are_reported(root: Path) -> None:
     """A removed rule permits the next change: that is a gain."""
     rule = '\n[policy.rules]\ntask_execution = { never = ["delete_*"] }\n'
     (root / ".ralph/ralphgen.toml").write_text(CONFIG + rule, encoding="utf-8")

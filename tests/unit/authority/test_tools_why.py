@@ -88,7 +88,7 @@ def test_task_with_a_discipline_decides_what_is_removed(root: Path) -> None:
     assert line.startswith('ralph:update_task: the discipline "backend" removes it')
 
 
-def test_words_are_those_of_a_session_for_each_tool_and_recipe(plan: ServerPlan) -> None:
+def test_words_equal_the_sessions_for_each_tool_and_recipe(plan: ServerPlan) -> None:
     policy, reach = plan.policy, Reach(plan)
     (kit,) = plan.kits
     removed = 0

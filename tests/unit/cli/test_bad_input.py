@@ -72,7 +72,7 @@ def overwritten(path: Path) -> None:
         (overwritten, "is corrupt"),
     ],
 )
-def test_a_database_that_is_none_is_named_and_stays(
+def test_an_invalid_database_is_named_and_remains(
     root: Path, spoil: Callable[[Path], None], sentence: str
 ) -> None:
     spoil(root / DATABASE)
@@ -86,7 +86,7 @@ def test_a_database_that_is_none_is_named_and_stays(
     assert before == snapshot(root)
 
 
-def test_a_locked_database_is_named_and_the_server_stays(root: Path) -> None:
+def test_a_locked_database_is_named_and_the_server_remains(root: Path) -> None:
     run_sql(root, "PRAGMA journal_mode = delete")
     before = texts(root / ".ralph/mcp")
     with closing(sqlite3.connect(root / DATABASE)) as writer:
@@ -98,7 +98,7 @@ def test_a_locked_database_is_named_and_the_server_stays(root: Path) -> None:
     assert 0 == ralphgen("check", root).returncode
 
 
-def test_everything_that_is_wrong_is_said_at_once_with_its_line(root: Path) -> None:
+def test_all_problems_are_reported_at_once_with_their_lines(root: Path) -> None:
     (root / ".ralph/ralphgen.toml").write_text(
         '\ntitel = "x"\nkits = [\n  "ralph",\n  7,\n]\n[disciplines."a.b"]\ndisable = "all"\n',
         encoding="utf-8",
@@ -123,7 +123,7 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_line(root: Path) -> N
     assert before == snapshot(root)
 
 
-def test_names_that_mean_nothing_are_said_at_once_with_the_nearest(root: Path) -> None:
+def test_all_unknown_names_are_reported_at_once_with_the_nearest(root: Path) -> None:
     (root / ".ralph/ralphgen.toml").write_text(
         '[disciplines.frontend]\ndisable = [\n"get_taks"]\n', encoding="utf-8"
     )

@@ -51,7 +51,7 @@ def append(path: Path, text: str) -> None:
     path.write_text(path.read_text("utf-8") + text, encoding="utf-8")
 
 
-def test_check_says_yes_and_writes_nothing(root: Path) -> None:
+def test_check_confirms_and_writes_nothing(root: Path) -> None:
     before = snapshot(root)
     done = ralphgen("check", root)
 
@@ -101,7 +101,7 @@ def test_regen_brings_what_check_and_dry_run_promise(root: Path) -> None:
     assert "" == ralphgen("regen", root, "--dry-run").stdout
 
 
-def test_a_changed_check_list_is_one_line_outside_of_what_is_marked_generated(root: Path) -> None:
+def test_a_changed_check_list_is_one_line_outside_generated_files(root: Path) -> None:
     run_sql(root, RISK)
     ralphgen("regen", root, "--no-install")
     run_sql(
@@ -135,7 +135,7 @@ def test_edits_are_refused_by_name_and_overwritten_by_force(root: Path) -> None:
     assert good == texts(root)
 
 
-def test_a_module_that_nobody_generated_is_reported_and_left_alone(root: Path) -> None:
+def test_a_module_that_no_one_generated_is_reported_and_left_alone(root: Path) -> None:
     own = root / ".ralph/mcp/own.py"
     own.write_text("mine = 1\n", encoding="utf-8")
     done = ralphgen("check", root)
@@ -169,7 +169,7 @@ def test_the_report_for_programs_has_every_key(root: Path) -> None:
     assert f"warning: {warning}\n" in done.stderr
 
 
-def test_a_clone_without_the_database_can_be_checked_and_that_is_said(root: Path) -> None:
+def test_a_clone_without_the_database_can_be_checked_with_a_note(root: Path) -> None:
     (root / ".ralph/db/ralph.db").unlink()
     done = ralphgen("check", root)
     append(root / ".ralph/ralphgen.toml", '[schema]\nhide = ["tasks.hints"]\n')
@@ -249,7 +249,7 @@ def test_commands_that_write_finish_an_interrupted_write(root: Path, command: st
     assert good == texts(root)
 
 
-def test_check_says_that_a_write_was_interrupted_and_leaves_it_so(root: Path) -> None:
+def test_check_reports_an_interrupted_write_and_leaves_it(root: Path) -> None:
     interrupt(root)
     before = snapshot(root)
     done, said = ralphgen("check", root), ralphgen("check", root, "--json")
@@ -303,7 +303,7 @@ def test_it_works_from_a_folder_or_a_file_inside_the_project(root: Path) -> None
     assert 0 == ralphgen("check", root / SERVER).returncode
 
 
-def test_whatever_lies_beside_the_generated_files_is_reported(root: Path) -> None:
+def test_files_next_to_generated_ones_are_reported(root: Path) -> None:
     server = root / ".ralph/mcp"
     for path in ("json.pyc", "_json.so", "runtime/__pycache__/start.pyc", "json/__init__.py"):
         (server / path).parent.mkdir(exist_ok=True)

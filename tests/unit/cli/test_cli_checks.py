@@ -29,7 +29,7 @@ def root(shared: Path, tmp_path: Path) -> Path:
     return copy
 
 
-def test_what_passes_is_proved_and_may_be_done(root: Path) -> None:
+def test_a_task_with_passed_checks_is_proved_and_may_be_done(root: Path) -> None:
     done = ralphgen("task", "check", "1", cwd=root)
     assert (0, "") == (done.returncode, done.stderr)
     first, last = done.stdout.splitlines()
@@ -49,7 +49,7 @@ def test_what_fails_is_shown_with_the_end_of_its_output(root: Path) -> None:
     assert done.stdout.endswith("cannot be closed yet: not every check passed\n")
 
 
-def test_programs_get_the_answer_as_it_is(root: Path) -> None:
+def test_programs_get_the_answer_unchanged(root: Path) -> None:
     done = ralphgen("task", "check", "1", "--json", cwd=root)
 
     assert json.loads(done.stdout)["passed"]
@@ -62,9 +62,7 @@ def test_a_task_that_there_is_not_is_refused(root: Path) -> None:
     assert 'there is no task 99\nhint: "ralphgen task list" lists them' in done.stderr
 
 
-def test_checks_of_a_clone_are_not_run_until_somebody_trusts_them(
-    shared: Path, tmp_path: Path
-) -> None:
+def test_checks_of_a_clone_are_not_run_until_trusted(shared: Path, tmp_path: Path) -> None:
     clone = shutil.copytree(shared, tmp_path / "clone")
     for words in (("task", "check", "1"), ("call", "ralph:run_checks", "task=1")):
         done = ralphgen(*words, cwd=clone)
@@ -74,7 +72,7 @@ def test_checks_of_a_clone_are_not_run_until_somebody_trusts_them(
     assert [] == query(clone, "SELECT 1 FROM ralphgen_evidence")
 
 
-def test_a_person_closes_a_task_without_proof_on_the_record(root: Path) -> None:
+def test_the_user_closes_a_task_without_proof_on_the_record(root: Path) -> None:
     refused = ralphgen("task", "status", "1", "done", cwd=root)
     done = ralphgen("task", "status", "1", "done", "--force", "--because", "Seen.", cwd=root)
 
@@ -125,7 +123,7 @@ def test_a_word_that_loosens_is_asked_for_by_regen(root: Path) -> None:
     assert 0 == done.returncode
 
 
-def test_the_ledger_stays_as_long_as_checks_keep_their_evidence_in_it(root: Path) -> None:
+def test_the_ledger_remains_as_long_as_checks_keep_their_evidence_in_it(root: Path) -> None:
     done = ralphgen("db", "ledger", "off", "--yes", cwd=root)
 
     assert 1 == done.returncode

@@ -42,7 +42,7 @@ def test_the_matrix_fits_in_eighty_columns_and_cuts_nothing(root: Path) -> None:
         assert name in done.stdout
 
 
-def test_the_matrix_says_what_the_json_says(root: Path) -> None:
+def test_the_matrix_equals_the_json(root: Path) -> None:
     matrix = json.loads(ralphgen("tools", "--project", root, "--json").stdout)["ralph"]
     rows = [
         [cell.strip() for cell in line.strip("│").split("│")]
@@ -62,7 +62,7 @@ def test_the_matrix_says_what_the_json_says(root: Path) -> None:
     }
 
 
-def test_facts_fit_and_names_are_shown_as_they_are(root: Path) -> None:
+def test_facts_fit_and_names_are_shown_unchanged(root: Path) -> None:
     done = ralphgen("inspect", "-C", root)
 
     assert 0 == done.returncode
@@ -157,7 +157,7 @@ def python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
 
 
-def test_a_failure_of_our_own_is_two_lines_and_no_traceback(root: Path) -> None:
+def test_an_internal_failure_is_two_lines_and_no_traceback(root: Path) -> None:
     done = python(BROKEN, str(root))
 
     assert (1, "") == (done.returncode, done.stdout)
@@ -166,14 +166,14 @@ def test_a_failure_of_our_own_is_two_lines_and_no_traceback(root: Path) -> None:
     assert second.startswith("hint: this is a bug")
 
 
-def test_ctrl_c_is_no_traceback() -> None:
+def test_ctrl_c_prints_no_traceback() -> None:
     done = python(STOPPED)
 
     assert "error: stopped; run the command again to continue\n" == done.stderr
     assert 0 != done.returncode
 
 
-def test_a_folder_that_is_no_project_is_named_with_the_way_out(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_project_is_named_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     for words in (("regen",), ("check",), ("inspect", "-C"), ("tools", "-C"), ("doctor",)):
         said = refused(*words, tmp_path / "p")

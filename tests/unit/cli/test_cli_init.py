@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 HOSTILE = "He said \"hi\" \\ {{ x }}\nand 'left' 🎉\u2028"
 
 
-def test_a_new_folder_becomes_a_project_and_init_says_what_it_did(tmp_path: Path) -> None:
+def test_a_new_folder_becomes_a_project_and_init_reports_its_steps(tmp_path: Path) -> None:
     done = ralphgen("init", "new/shop", "--no-install", cwd=tmp_path)
 
     assert (0, "") == (done.returncode, done.stdout)
@@ -166,7 +166,7 @@ def test_the_default_context_lists_the_reading_tools_that_there_are(tmp_path: Pa
     assert "run_checks" in listed["absent"]
 
 
-def test_git_is_offered_what_was_generated_and_nothing_else(tmp_path: Path) -> None:
+def test_git_is_offered_only_generated_files(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p")
     git = which("git")
     if git is None:
@@ -211,7 +211,7 @@ def test_an_unknown_stack_is_a_wrong_use(tmp_path: Path) -> None:
     assert not (tmp_path / "p").exists()
 
 
-def test_a_schema_without_the_heart_is_refused_by_naming_what_is_missing(tmp_path: Path) -> None:
+def test_a_schema_without_the_core_is_refused_with_its_missing_tables(tmp_path: Path) -> None:
     create_database(tmp_path, (SCHEMAS / "c1.sql").read_text("utf-8"))
     before = snapshot(tmp_path / ".ralph/db")
     done = ralphgen("init", tmp_path, "--no-install")
@@ -232,14 +232,14 @@ def test_init_stores_the_description_and_names_the_command_for_a_later_one(tmp_p
     assert "--description applies only to a new one, change" in done.stderr
 
 
-def test_quiet_says_only_problems(tmp_path: Path) -> None:
+def test_quiet_prints_only_problems(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p", "-q")
     run_sql(root, 'ALTER TABLE tasks ADD COLUMN "limit" TEXT')
 
     assert "" == ralphgen("regen", root, "-q", "--no-install").stderr
 
 
-def test_a_config_that_cannot_be_read_is_refused_before_anything_is_laid_down(
+def test_a_config_that_cannot_be_read_is_refused_before_anything_is_created(
     tmp_path: Path,
 ) -> None:
     (tmp_path / ".ralph").mkdir()
@@ -251,7 +251,7 @@ def test_a_config_that_cannot_be_read_is_refused_before_anything_is_laid_down(
     assert ["ralphgen.toml"] == sorted(path.name for path in (tmp_path / ".ralph").iterdir())
 
 
-def test_a_project_inside_another_is_said_to_be_one(tmp_path: Path) -> None:
+def test_a_project_inside_another_is_reported(tmp_path: Path) -> None:
     ralphgen("init", "--no-install", str(tmp_path))
     done = ralphgen("init", "--no-install", str(tmp_path / "inner"))
 

@@ -18,7 +18,7 @@ def root(tmp_path: Path) -> Path:
     return initialized(tmp_path / "p")
 
 
-def test_off_and_on_again_leave_what_was_there(root: Path) -> None:
+def test_off_and_on_again_keep_the_rows(root: Path) -> None:
     before = query(root, "SELECT name, sql FROM sqlite_master ORDER BY name")
     run_sql(root, "INSERT INTO ralphgen_sessions (id, recipe, started) VALUES ('s', 'r', 't')")
 
@@ -54,7 +54,7 @@ def test_a_task_in_the_hands_of_a_session_keeps_the_ledger(root: Path) -> None:
     assert 0 == ralphgen("db", "ledger", "off", "--yes", cwd=root).returncode
 
 
-def test_status_says_what_is_there_and_writes_nothing(root: Path) -> None:
+def test_status_reports_the_ledger_and_writes_nothing(root: Path) -> None:
     said = json.loads(ralphgen("db", "ledger", "status", "--json", cwd=root).stdout)
     names = [path.name for path in (root / ".ralph/db").iterdir()]
 
@@ -91,7 +91,7 @@ def test_a_session_for_a_client_of_ones_own_is_on_record_until_it_is_ended(root:
     assert [(made, "yap", None, 0)] == query(root, sql)
 
 
-def test_pruning_says_what_went(root: Path) -> None:
+def test_pruning_reports_the_removed_rows(root: Path) -> None:
     run_sql(
         root,
         "INSERT INTO ralphgen_evidence (check_name, definition, started, seconds, tree) "
@@ -126,7 +126,7 @@ def test_an_upgrade_makes_the_indexes_that_older_tables_lack(tmp_path: Path, eng
     assert ["made 1 index that the ledger lacked" in said for said in done] == [True, False]
 
 
-def test_a_backup_is_where_it_says(root: Path, tmp_path: Path) -> None:
+def test_a_backup_is_at_the_printed_path(root: Path, tmp_path: Path) -> None:
     done = ralphgen("db", "backup", cwd=root)
     named = ralphgen("db", "backup", tmp_path / "mine.db", cwd=root)
 

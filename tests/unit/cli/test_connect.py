@@ -455,7 +455,7 @@ def test_a_folder_that_cannot_be_written_is_named(project: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(root: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_impossible_targets_are_refused(root: Path, arguments: tuple[str, ...], said: str) -> None:
     before = snapshot(root)
 
     assert said in refused("connect", *arguments, "--project", root, code=2)

@@ -65,14 +65,14 @@ def test_every_command_is_described_and_no_other() -> None:
     assert command_names() == described
 
 
-def test_what_is_shown_of_the_loop_is_there() -> None:
+def test_documented_parts_of_the_loop_exist() -> None:
     shown = typed_commands(LOOP)
 
     assert [] == [words for words in shown if refused_words(words)]
     assert {"loop", "log", "undo"} <= {words[0] for words in shown}
 
 
-def test_what_is_shown_of_http_is_there(tmp_path: Path) -> None:
+def test_documented_parts_of_http_exist(tmp_path: Path) -> None:
     shown = typed_commands(re.sub(r"^export \w+=.*$", "", HTTP, flags=re.MULTILINE))
     shown = [words for words in shown if words]
 
@@ -81,7 +81,7 @@ def test_what_is_shown_of_http_is_there(tmp_path: Path) -> None:
     assert "https://mcp.example.com/mcp" == getattr(read(example(HTTP), tmp_path).http, "url", "")
 
 
-def test_what_is_not_there_would_be_noticed() -> None:
+def test_missing_commands_would_be_noticed() -> None:
     page = "```sh\nralphgen task nxt\nralphgen board --no-opn . # x\n```\n`ralphgen brod`"
 
     assert [["nxt"], ["--no-opn"], ["brod"]] == [*map(refused_words, typed_commands(page))]
@@ -100,7 +100,7 @@ def read(text: str, folder: Path) -> Config:
     return read_config(folder, tuple(kit.key for kit in KITS), settings_models(KITS)).values
 
 
-def test_the_page_of_settings_has_all_that_are_no_kits(tmp_path: Path) -> None:
+def test_the_page_of_settings_has_all_settings_outside_kits(tmp_path: Path) -> None:
     given = read(example(SETTINGS), tmp_path).model_fields_set
     own = {field.alias or name for name, field in Config.model_fields.items()}
 

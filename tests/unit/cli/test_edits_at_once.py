@@ -66,7 +66,7 @@ def kept(said: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ROWS)
-def test_a_field_that_only_another_has_changed_stays_as_they_left_it(
+def test_a_field_changed_only_by_another_writer_is_unchanged(
     project: EngineProject, kind: str
 ) -> None:
     done = edited(project, kind, "Mine", "--description", "Theirs")
@@ -124,7 +124,7 @@ def test_lists_and_emptied_fields_are_compared_too(project: EngineProject) -> No
     assert ("Longer\n", "[]", "theirs") == stored(project, "task", "description", "tags", "hints")
 
 
-def test_what_is_committed_between_the_look_and_the_write_is_not_overwritten(
+def test_a_commit_between_reading_and_writing_is_not_overwritten(
     project: EngineProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.root)
@@ -152,7 +152,7 @@ def test_a_field_that_there_is_not_is_refused_by_its_name(project: EngineProject
     assert "unknown option --colour" in done.stderr
 
 
-def test_a_row_that_is_gone_leaves_what_was_typed(project: EngineProject) -> None:
+def test_a_deleted_row_leaves_the_typed_text(project: EngineProject) -> None:
     more = editor(project, "Show the form", "Mine", str(RALPHGEN), "task", "delete", "2", "--yes")
     done = ralphgen("task", "edit", "2", cwd=project.root, more=more)
     file = kept(done.stderr)

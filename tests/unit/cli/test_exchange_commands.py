@@ -46,7 +46,7 @@ def test_a_conflict_ends_with_one(root: Path) -> None:
     assert 'task 1: "title" is "Enter" here and "Sign in" there' in result.stderr
 
 
-def test_tasks_of_another_tool_are_told_in_lines(root: Path) -> None:
+def test_tasks_of_another_tool_are_listed(root: Path) -> None:
     result = ralphgen("import", str(BEADS), "--from", "beads", *HOMES, cwd=root)
 
     assert 0 == result.returncode, result.stderr

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 PAGE = Path(__file__).parents[3] / "docs/exchange.md"
 
 
-def test_each_command_does_what_stands_around_it(tmp_path: Path) -> None:
+def test_each_command_does_as_the_text_around_it(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
     shutil.copytree(root, tmp_path / "other")
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -85,7 +85,7 @@ def test_a_number_agrees_with_its_noun() -> None:
     ],
     ids=lambda part: " ".join(part) if isinstance(part, list) else "",
 )
-def test_a_name_that_is_none_gets_the_nearest_and_the_command_that_lists_them(
+def test_an_unknown_name_gets_the_nearest_and_the_listing_command(
     root: Path, words: list[str], problem: str, hint: str
 ) -> None:
     is_missing = problem.partition(" ")[0] in {"no", "there"} and "recipe" not in problem
@@ -103,7 +103,7 @@ def test_without_tasks_the_hint_makes_one(root: Path) -> None:
     assert 'create one with "ralphgen task add"' in said
 
 
-def test_hint_lists_nothing_where_there_is_nothing(root: Path) -> None:
+def test_hint_lists_nothing_for_an_empty_table(root: Path) -> None:
     run_sql(root, "DELETE FROM tasks", "DELETE FROM features")
 
     said = refused("session", "create", "ramble", "--feature", "x", code=1, cwd=root)
@@ -149,7 +149,7 @@ def test_launch_of_a_task_is_a_task_execution(root: Path, options: list[str]) ->
     assert 'missing argument RECIPE\nhint: see "ralphgen launch --help"\n' == said
 
 
-def test_ids_of_any_size_are_no_crash(root: Path) -> None:
+def test_ids_of_any_size_do_not_crash(root: Path) -> None:
     with open_rows(root) as rows:
         assert [1, 2] == rows.nearest_tasks(-(2**61), 3)
         assert [] == rows.nearest_tasks(2**70, 3)
@@ -211,7 +211,7 @@ def test_a_session_is_ended_once_nothing_runs_in_it(root: Path) -> None:
     assert [] == json.loads(ralphgen("session", "list", "--json", cwd=root).stdout)
 
 
-def test_what_an_agent_did_outlasts_its_session(root: Path) -> None:
+def test_the_history_of_an_agent_outlasts_its_session(root: Path) -> None:
     folder = Path(made(root, "yap")["folder"])
     (folder / "transcript.jsonl").write_text("{}\n", encoding="utf-8")
 
@@ -221,7 +221,7 @@ def test_what_an_agent_did_outlasts_its_session(root: Path) -> None:
     assert ["lock", "transcript.jsonl"] == sorted(path.name for path in folder.iterdir())
 
 
-def test_the_ledger_says_when_a_session_was_ended(root: Path) -> None:
+def test_the_ledger_records_the_end_of_a_session(root: Path) -> None:
     assert 0 == ralphgen("db", "ledger", "on", "--yes", "-C", root).returncode
     name = made(root, "yap")["session_id"]
     sql = "SELECT outcome, ended IS NULL FROM ralphgen_sessions"
@@ -252,7 +252,7 @@ def test_tools_are_shown_as_a_discipline_has_them(root: Path) -> None:
     assert 'hint: did you mean "frontend"?\n' in said
 
 
-def test_check_says_as_json_too_what_cannot_be_read(root: Path) -> None:
+def test_check_reports_unreadable_files_as_json_too(root: Path) -> None:
     (root / ".ralph/ralphgen.toml").write_text("kits = 5\n", encoding="utf-8")
 
     done = ralphgen("check", "--json", cwd=root)

@@ -55,7 +55,7 @@ def log(root: Path, *options: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_each_command_is_a_session_of_its_own(root: Path) -> None:
+def test_each_command_is_a_separate_session(root: Path) -> None:
     for status in ("in_progress", "pending"):
         ran("task", "status", "1", status, "--project", root)
     sessions = [session for session, *_ in journal(root)]
@@ -183,7 +183,7 @@ def test_the_board_writes_as_a_session(root: Path) -> None:
     assert {"mcp_servers": "(hidden)"} == entry["after"]
 
 
-def test_hidden_columns_of_own_tables_are_told_to_nobody(root: Path) -> None:
+def test_hidden_columns_of_custom_tables_are_not_revealed(root: Path) -> None:
     query(root, "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT, internal TEXT)")
     settings = '[tables.Risks]\nnoun = "risk"\nhide = ["INTERNAL"]\n'
     (root / ".ralph/ralphgen.toml").write_text(settings, encoding="utf-8")
@@ -252,7 +252,7 @@ def test_undo_without_a_session_lists_the_newest(root: Path) -> None:
     assert users.endswith("  ended")
 
 
-def test_undo_ends_with_1_where_a_row_is_left(root: Path) -> None:
+def test_undo_ends_with_1_if_a_row_is_left(root: Path) -> None:
     for status in ("in_progress", "done"):
         ralphgen("task", "status", "1", status, "--project", root)
     session = journal(root)[0][0]
@@ -297,7 +297,7 @@ def test_a_servers_first_write_finishes_an_undo(root: Path) -> None:
     assert [] == query(root, "SELECT * FROM ralphgen_unfinished")
 
 
-def test_undo_without_a_ledger_says_so(root: Path) -> None:
+def test_undo_without_a_ledger_is_refused(root: Path) -> None:
     ralphgen("db", "ledger", "off", "--yes", "--project", root)
 
     done = ralphgen("undo", "--project", root)

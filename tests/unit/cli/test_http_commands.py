@@ -62,13 +62,13 @@ def test_without_its_key_no_token_is_made(root: Path, monkeypatch: pytest.Monkey
     ("options", "code"),
     [(["--ttl", "25h"], 2), (["--ttl", "soon"], 2), (["--kit", "ralph"], 2), (["--task", "99"], 1)],
 )
-def test_what_no_token_can_be_is_refused(root: Path, options: list[str], code: int) -> None:
+def test_invalid_tokens_are_refused(root: Path, options: list[str], code: int) -> None:
     done = ralphgen("session", "create", "task_execution", "--token", *options, "--project", root)
 
     assert (code, "") == (done.returncode, done.stdout)
 
 
-def test_a_client_is_told_the_address_and_a_variable_and_no_token(root: Path) -> None:
+def test_a_client_gets_the_address_and_a_variable_and_no_token(root: Path) -> None:
     done = ralphgen("connect", "claude", "--http", URL, "--print", "--project", root)
 
     assert {

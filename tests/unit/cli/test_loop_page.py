@@ -24,7 +24,7 @@ def lines() -> list[str]:
     return [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
 
 
-def test_each_command_does_what_stands_beside_it(tmp_path: Path) -> None:
+def test_each_command_does_as_the_text_next_to_it(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p", *map(task_row, range(3, TASKS + 1)))
     (root / ".gitignore").write_text(".ralph/\n", encoding="utf-8")
     begin = "init -q", "config user.name a", "config user.email a@b", "add .", "commit -qm b"

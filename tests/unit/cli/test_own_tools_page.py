@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[3] / "docs/own-tools.md").read_text(encoding="utf
 
 
 @pytest.mark.thorough
-def test_each_command_does_what_stands_around_it(tmp_path: Path) -> None:
+def test_each_command_does_as_the_text_around_it(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
     (root / ".ralph/tools").mkdir()
     (root / ".ralph/tools/notes.py").write_text(block(PAGE, "python"), encoding="utf-8")

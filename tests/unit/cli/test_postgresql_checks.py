@@ -38,7 +38,7 @@ def project(tmp_path: Path) -> Iterator[EngineProject]:
 
 
 @pytest.mark.thorough
-def test_what_passes_is_proved_and_may_be_done(project: EngineProject) -> None:
+def test_a_task_with_passed_checks_is_proved_and_may_be_done(project: EngineProject) -> None:
     done = ralphgen("task", "check", "1", cwd=project.root)
     assert (0, "") == (done.returncode, done.stderr)
     assert done.stdout.endswith("can be closed while the files stay unchanged\n")
@@ -49,7 +49,7 @@ def test_what_passes_is_proved_and_may_be_done(project: EngineProject) -> None:
 
 
 @pytest.mark.thorough
-def test_what_fails_is_no_proof(project: EngineProject) -> None:
+def test_a_failed_check_is_not_proof(project: EngineProject) -> None:
     (project.root / "code.txt").write_text("3", encoding="utf-8")
     done = ralphgen("task", "check", "1", cwd=project.root)
 
@@ -81,7 +81,7 @@ def test_the_login_of_a_session_proves_nothing(project: EngineProject) -> None:
 
 
 @pytest.mark.thorough
-def test_what_a_session_changed_is_no_baseline_for_the_next(project: EngineProject) -> None:
+def test_changes_of_a_session_are_not_the_baseline_of_the_next(project: EngineProject) -> None:
     """The ledger has the files of this machine's directory."""
     root = project.root
     own = {VARIABLE: project.dsn}

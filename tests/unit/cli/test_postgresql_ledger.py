@@ -20,7 +20,7 @@ def root(tmp_path: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch) -> Pa
     return initialized(tmp_path / "p", "--engine", "postgresql")
 
 
-def test_off_and_on_again_leave_what_was_there(root: Path) -> None:
+def test_off_and_on_again_keep_the_rows(root: Path) -> None:
     before = sorted(query(root, OWN))
     assert 11 == len(before)
     assert [("ralphgen_record",)] == query(root, TRIGGERS)
@@ -60,7 +60,7 @@ def test_status_pruning_and_an_upgrade_of_the_newest(root: Path) -> None:
     assert (0, "the ledger is up to date (version 2)\n") == (done.returncode, done.stderr)
 
 
-def test_a_backup_is_refused_with_what_makes_one(root: Path) -> None:
+def test_a_backup_is_refused_with_the_command_that_makes_one(root: Path) -> None:
     text = refused("db", "backup", cwd=root)
 
     assert "cannot be copied as a file" in text

@@ -137,7 +137,7 @@ def test_a_recipe_that_came_later_needs_the_roles_again(project: EngineProject) 
     project.run(f'DROP OWNED BY "ralphgen_{name}"; DROP ROLE "ralphgen_{name}"')
 
 
-def test_what_an_agent_makes_with_its_login_keeps_nobody_from_a_login(
+def test_objects_of_a_login_do_not_prevent_other_logins(
     project: EngineProject,
 ) -> None:
     with_roles(project)
@@ -174,7 +174,7 @@ def test_a_session_that_is_ended_has_no_login_any_more(project: EngineProject) -
         psycopg.connect(said["dsn"])
 
 
-def test_an_owner_who_is_no_superuser_ends_what_a_login_has_open(
+def test_an_ordinary_owner_ends_the_connections_of_a_login(
     project: EngineProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction of one snapshot does not see that it is revoked: it has to be ended."""
@@ -211,7 +211,7 @@ def test_an_owner_who_is_no_superuser_ends_what_a_login_has_open(
         project.run(f"DROP OWNED BY {owner}; DROP ROLE {owner}")
 
 
-def test_the_dsn_holds_what_a_service_of_the_admin_says(
+def test_the_dsn_holds_the_settings_of_a_service(
     project: EngineProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_roles(project)

@@ -12,7 +12,7 @@ PAGE = (Path(__file__).parents[3] / "docs/queries.md").read_text(encoding="utf-8
 
 
 @pytest.mark.thorough
-def test_each_command_does_what_stands_around_it(tmp_path: Path) -> None:
+def test_each_command_does_as_the_text_around_it(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
     (root / ".ralph/queries").mkdir()
     (root / ".ralph/queries/overdue.sql").write_text(block(PAGE, "sql"), encoding="utf-8")

@@ -31,17 +31,17 @@ RECORDS = st.fixed_dictionaries(
 
 @settings(max_examples=examples(300))
 @given(RECORDS)
-def test_what_is_not_touched_is_not_changed(record: dict[str, object]) -> None:
+def test_untouched_fields_are_unchanged(record: dict[str, object]) -> None:
     assert {} == changed_fields(as_toml(record, SCHEMAS, "task 7"), record, SCHEMAS)
 
 
-def test_lines_stand_as_lines() -> None:
+def test_lines_are_edited_as_lines() -> None:
     text = as_toml({"title": "T", "description": 'a "b"\n\\c\n'}, SCHEMAS, "task 7")
 
     assert 'description = """\na "b"\n\\\\c\n"""\n' in text
 
 
-def test_changes_additions_and_removals_are_told_apart() -> None:
+def test_changes_additions_and_removals_are_distinguished() -> None:
     record = {"title": "T", "description": "D", "tags": ["a"], "estimated_turns": 3}
     edited = 'title = "T2"\ntags = ["a"]\nestimated_turns = 3\ndepends_on = [1]\ncolour = "red"\n'
 
@@ -56,7 +56,7 @@ def test_changes_additions_and_removals_are_told_apart() -> None:
     )
 
 
-def test_what_is_cut_or_unreadable_is_not_offered() -> None:
+def test_cut_and_unreadable_fields_are_not_offered() -> None:
     record = {
         "title": "T",
         "description": "much…",

@@ -59,7 +59,7 @@ def test_a_session_is_named_by_its_context(root: Path) -> None:
     )
 
 
-def test_claude_codes_own_folder_counts_where_there_is_no_other(root: Path, tmp_path: Path) -> None:
+def test_the_folder_of_claude_code_is_the_fallback(root: Path, tmp_path: Path) -> None:
     assert 10 == len(served(tmp_path, CLAUDE_PROJECT_DIR=str(root)))
 
 
@@ -115,7 +115,7 @@ def test_a_wrong_command_line_gets_an_error_of_ralphgen(
     assert "server.py" not in done.stderr
 
 
-def test_what_the_server_refuses_is_refused(root: Path) -> None:
+def test_refusals_of_the_server_are_refusals_of_serve(root: Path) -> None:
     context = ralphgen("serve", "--context", "nosuch.json", "--sha256", "0", cwd=root)
     fine = ralphgen("serve", "--check", cwd=root)
 

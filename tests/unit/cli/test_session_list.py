@@ -44,7 +44,7 @@ def listed(root: Path, width: int) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_record_says_how_it_ended_and_what_it_cost(root: Path) -> None:
+def test_a_record_holds_end_and_cost(root: Path) -> None:
     headings, row = listed(root, 200)
 
     assert ["session", "about", "discipline", "age", "turns", "cost"] == headings.split()
@@ -72,7 +72,7 @@ def test_without_a_record_nothing_of_it_is_shown(root: Path) -> None:
     assert ["1", "auth", "backend", "0", "s"] == row.split()[1:]
 
 
-def test_programs_are_told_all_of_it(root: Path) -> None:
+def test_programs_get_the_whole_record(root: Path) -> None:
     add_folder(root, "another")
     done = ralphgen("session", "list", "--json", "--project", root)
     found = {one["session_id"]: one for one in json.loads(done.stdout)}
@@ -92,7 +92,7 @@ def test_programs_are_told_all_of_it(root: Path) -> None:
         "UPDATE ralphgen_sessions SET id = CAST(x'ff' AS TEXT)",
     ],
 )
-def test_what_cannot_be_read_is_not_on_record(root: Path, sql: str) -> None:
+def test_unreadable_sessions_are_not_listed(root: Path, sql: str) -> None:
     query(root, sql)
 
     assert LONG == listed(root, 80)[1].split()[0]

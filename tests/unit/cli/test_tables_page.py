@@ -38,7 +38,7 @@ def test_the_commands_and_the_settings_of_the_page_work(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_what_could_have_tools_is_shown_and_added_by_name(tmp_path: Path) -> None:
+def test_tables_that_could_have_tools_are_shown_and_added_by_name(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p", TABLES)
     found = json.loads(ralphgen("inspect", "--json", cwd=root).stdout)["found"]
     assert ["categories", "odd 'name", "risks"] == [

@@ -37,7 +37,7 @@ def answered(root: Path, *words: str, code: int = 0) -> Any:
     return json.loads(said(root, *words, "--json", code=code))
 
 
-def test_a_person_does_a_task_from_the_first_command_to_the_last(root: Path) -> None:
+def test_the_user_does_a_task_from_the_first_command_to_the_last(root: Path) -> None:
     words = ["--feature", "auth", "--discipline", "backend", "--status", "pending"]
     added = answered(root, "task", "add", "Log out", *words, "--priority", "high", "--tags", "a")
     assert {"id": 3, "status": "pending"} == added
@@ -145,7 +145,7 @@ def test_a_deleted_discipline_that_signed_comments_is_still_named(root: Path) ->
     assert "deleted discipline leaver; still named by the author of 1 comment\n" == done
 
 
-def test_whose_a_task_is_tells_a_person_from_an_agent(root: Path) -> None:
+def test_the_holder_of_a_task_distinguishes_user_and_agent(root: Path) -> None:
     """The command line is the user's; clients with every tool and agents are not the user."""
     words = ["--feature", "auth", "--discipline", "backend"]
     assert 3 == answered(root, "task", "add", "Typed", *words)["id"]
@@ -275,7 +275,7 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
     ],
     ids=lambda part: " ".join(part) if isinstance(part, list) else "",
 )
-def test_what_is_wrong_is_said_in_a_sentence(
+def test_problems_are_reported_in_a_sentence(
     root: Path, words: list[str], code: int, problem: str, hint: str
 ) -> None:
     done = ralphgen(*words, cwd=root, more={"EDITOR": "", "VISUAL": ""})
@@ -292,7 +292,7 @@ def test_missing_arguments_are_a_usage_error(root: Path) -> None:
         assert (2, "") == (done.returncode, done.stdout), done.stderr
 
 
-def test_a_project_without_the_tool_says_so(tmp_path: Path) -> None:
+def test_a_project_without_the_tool_is_refused(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p", config='kits = ["dela"]\n')
 
     said_so = refused("task", "list", code=2, cwd=root)
@@ -314,7 +314,7 @@ def test_an_agent_acts_as_its_session(root: Path) -> None:
     assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 2")
 
 
-def test_an_editor_changes_what_was_changed_in_it(root: Path) -> None:
+def test_an_editor_changes_only_the_edited_fields(root: Path) -> None:
     script = root / "editor.sh"
     script.write_text('#!/bin/sh\nsed -i "s/Log in/Sign in/" "$1"\n', encoding="utf-8")
     script.chmod(0o755)
@@ -333,7 +333,7 @@ def test_an_editor_changes_what_was_changed_in_it(root: Path) -> None:
         ('colour = "red"', "unknown option --colour"),
     ],
 )
-def test_what_was_typed_is_kept_where_it_is_refused(root: Path, typing: str, problem: str) -> None:
+def test_typed_text_is_kept_after_a_refusal(root: Path, typing: str, problem: str) -> None:
     script = root / "editor.sh"
     script.write_text(f"#!/bin/sh\necho '{typing}' > \"$1\"\n", encoding="utf-8")
     script.chmod(0o755)
@@ -380,7 +380,7 @@ def test_the_shell_completes_ids_and_names(
     assert before == sorted(path.name for path in (root / ".ralph/db").iterdir())
 
 
-def test_what_is_missing_is_named_by_its_option(root: Path) -> None:
+def test_a_missing_value_is_named_by_its_option(root: Path) -> None:
     told = refused("task", "add", "Log out", cwd=root, code=2)
 
     assert told.startswith("missing options --feature, --discipline\n")
@@ -389,7 +389,7 @@ def test_what_is_missing_is_named_by_its_option(root: Path) -> None:
     assert 0 == ralphgen(*shlex.split(command)[1:], cwd=root).returncode
 
 
-def test_a_server_of_another_engine_is_to_be_written_anew(
+def test_a_server_of_another_engine_must_be_regenerated(
     root: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The config was moved to PostgreSQL, and regen was not run yet."""

@@ -81,7 +81,7 @@ COMPOSE = {
 }
 
 
-def test_the_compose_file_is_one_and_names_what_is_there() -> None:
+def test_the_compose_file_is_valid_and_names_existing_files() -> None:
     compose = yaml.safe_load((TEAM / "compose.yaml").read_text(encoding="utf-8"))
     jsonschema.validate(compose, COMPOSE)
     services = compose["services"]
@@ -107,7 +107,7 @@ def test_the_containerfile_has_known_instructions_and_sources() -> None:
 
 @needs_postgresql
 @pytest.mark.thorough
-def test_each_command_of_the_page_does_what_stands_around_it(tmp_path: Path) -> None:
+def test_each_command_of_the_page_does_as_the_text_around_it(tmp_path: Path) -> None:
     blocks = re.findall(r"```(sh|toml)\n(.*?)```", PAGE, re.DOTALL)
     with (
         database() as dsn,

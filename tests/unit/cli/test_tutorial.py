@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "tutorial.md"
 LAST = "## 8. With Claude Code"  # needs a model; other tests look these commands up
 
 
-def test_every_command_prints_what_the_tutorial_shows(tmp_path: Path) -> None:
+def test_every_command_prints_the_output_of_the_tutorial(tmp_path: Path) -> None:
     typed = PAGE.read_text(encoding="utf-8").partition(LAST)[0]
 
     assert type_page(typed, tmp_path, tmp_path) > 15

@@ -86,7 +86,7 @@ def test_tables_fit_the_terminal(root: Path, width: int) -> None:
             assert {"id", "status", "title"} <= {*lines[0].split()}
 
 
-def test_of_a_held_task_a_terminal_shows_where_it_belongs_before_who_holds_it(root: Path) -> None:
+def test_a_terminal_shows_the_feature_of_a_claimed_task_before_its_holder(root: Path) -> None:
     assert 0 == ralphgen("db", "ledger", "on", "--yes", cwd=root).returncode
     assert 0 == ralphgen("session", "create", "task_execution", "--task", "1", cwd=root).returncode
     _, screen = typed(root, ["task", "list"])
@@ -159,7 +159,7 @@ def test_loop_warns_of_a_newer_schema(root: Path) -> None:
     assert 1 == ralphgen("loop", "--dry-run", cwd=root).stderr.count(warning)
 
 
-def test_newer_settings_are_told_until_regen(root: Path) -> None:
+def test_newer_settings_are_reported_until_regen(root: Path) -> None:
     warning = 'warning: the generated server is out of date: run "ralphgen regen"\n'
     settings = root / ".ralph/ralphgen.toml"
     text = settings.read_text(encoding="utf-8") if settings.exists() else ""

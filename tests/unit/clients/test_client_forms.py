@@ -101,13 +101,13 @@ def test_a_server_at_an_address_is_named_with_the_variable_that_has_the_token(
 
 
 @pytest.mark.parametrize("client", ["zed", "desktop"])
-def test_a_file_that_can_name_no_address_says_which_can(tmp_path: Path, client: str) -> None:
+def test_a_file_without_addresses_names_the_files_with_them(tmp_path: Path, client: str) -> None:
     with pytest.raises(UsageError, match="claude, cursor, vscode, codex, gemini, opencode, winds"):
         client_file(ClientEntries(client, tmp_path, ["ralph"], {"ralph": "U"}))
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_new_file_holds_what_is_printed_with_one_server_for_each_kit(
+def test_a_new_file_equals_the_printed_text_with_one_server_per_kit(
     tmp_path: Path, client: str
 ) -> None:
     kits = ["ralph", "dela", "rye"]

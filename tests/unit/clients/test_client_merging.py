@@ -91,7 +91,7 @@ def test_a_server_is_added_in_the_layout_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("before", ['{"mcpServers":{"x":{}}}', '{ "mcpServers": { "x": {} } }'])
-def test_a_file_of_one_line_stays_one(tmp_path: Path, before: str) -> None:
+def test_a_file_of_one_line_keeps_one_line(tmp_path: Path, before: str) -> None:
     entry = ', "ralph": {"command": "ralphgen", "args": ["serve", "ralph"]}'
 
     assert before.replace("{}", "{}" + entry) == merged("gemini", tmp_path, before)
@@ -131,7 +131,7 @@ def test_an_entry_of_the_same_name_keeps_the_keys_that_are_not_ours(tmp_path: Pa
 
 
 @pytest.mark.parametrize("command", ['"node"', '["ralphgen"]', "null"])
-def test_a_server_of_the_same_name_that_is_another_program_stays(
+def test_a_server_of_the_same_name_that_is_another_program_remains(
     tmp_path: Path, command: str
 ) -> None:
     before = f'{{"mcpServers": {{"ralph": {{"command": {command}, "args": ["mine.js"]}}}}}}'
@@ -151,7 +151,7 @@ def test_a_toml_file_keeps_its_comments_and_order(tmp_path: Path) -> None:
     assert after == merged("codex", tmp_path, before)
 
 
-def test_a_new_toml_table_follows_what_is_there(tmp_path: Path) -> None:
+def test_a_new_toml_table_follows_the_existing_ones(tmp_path: Path) -> None:
     before = '[mcp_servers.x]\nurl = "y"\n# about z\n[z]\na = 1 # last\n'
     table = ClientEntries("codex", tmp_path, ["ralph"]).text
 
@@ -169,7 +169,7 @@ def test_servers_in_braces_take_one_more(tmp_path: Path) -> None:
     ("client", "content"),
     [("claude", '\ufeff{\r\n  "a": "é"\r\n}\r\n'), ("codex", '\ufeffa = "é" # c\r\n')],
 )
-def test_windows_line_ends_and_a_byte_order_mark_stay(
+def test_windows_line_ends_and_a_byte_order_mark_remain(
     tmp_path: Path, client: str, content: str
 ) -> None:
     text = merged(client, tmp_path, content)
@@ -242,7 +242,7 @@ def test_json_that_would_lose_something_is_left_with_what_to_add_by_hand(
 @pytest.mark.parametrize(
     "content", ["a =", "mcp_servers = 1", "[[mcp_servers]]", "a = nan", "a = 1\na = 2"]
 )
-def test_toml_that_takes_no_more_tables_is_left_as_it_is(tmp_path: Path, content: str) -> None:
+def test_toml_that_takes_no_more_tables_is_unchanged(tmp_path: Path, content: str) -> None:
     said = refusal("codex", tmp_path, content)
 
     assert said.endswith("by hand:\n" + ClientEntries("codex", tmp_path, ["ralph"]).text.rstrip())
@@ -265,7 +265,7 @@ def test_a_server_at_a_url_is_not_ours_to_change(tmp_path: Path, client: str, co
 
 
 @pytest.mark.parametrize("command", ['["npx", "ralph"]', "[]", '"ralphgen"', "[7]"])
-def test_a_command_in_one_list_is_ours_where_it_begins_so(tmp_path: Path, command: str) -> None:
+def test_a_command_in_one_list_is_ours_by_its_beginning(tmp_path: Path, command: str) -> None:
     old = f'{{"mcp": {{"ralph": {{"type": "local", "command": {command}}}}}}}'
     if command in {"[]", '"ralphgen"'}:
         assert json.loads(merged("opencode", tmp_path, old)) == json.loads(
@@ -275,7 +275,7 @@ def test_a_command_in_one_list_is_ours_where_it_begins_so(tmp_path: Path, comman
         assert "with another command" in refusal("opencode", tmp_path, old)
 
 
-def test_the_server_of_another_project_stays_until_that_project_is_gone(tmp_path: Path) -> None:
+def test_the_server_of_another_project_remains_until_that_project_is_gone(tmp_path: Path) -> None:
     """Claude Desktop has one file for all projects, and each has its own "ralph"."""
     (tmp_path / "one/.ralph").mkdir(parents=True)
 
@@ -334,7 +334,7 @@ def test_a_write_that_fails_leaves_the_folder_as_it_was(limit: str, mode: int, r
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o664])
-def test_a_link_stays_a_link_and_its_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+def test_a_link_remains_a_link_and_its_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
     """Such a file may hold keys that only its owner may read, and be kept in another folder."""
     kept = tmp_path / "dotfiles/mcp.json"
     kept.parent.mkdir()
@@ -349,7 +349,7 @@ def test_a_link_stays_a_link_and_its_file_keeps_its_mode(tmp_path: Path, mode: i
     assert [kept] == list(kept.parent.iterdir())
 
 
-def test_a_file_that_says_it_all_already_is_not_written(tmp_path: Path) -> None:
+def test_a_complete_file_is_not_rewritten(tmp_path: Path) -> None:
     client_file(ClientEntries("claude", tmp_path, ["ralph"])).write(tmp_path)
     before = ClientEntries("claude", tmp_path, []).file.stat()
 

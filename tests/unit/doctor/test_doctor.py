@@ -150,7 +150,7 @@ def test_a_discipline_whose_servers_cannot_be_read_is_found(root: Path) -> None:
     assert 'has an invalid mcp_servers: see "0.command"' in words
 
 
-def test_a_server_for_which_a_new_column_waits_is_found_and_started(root: Path) -> None:
+def test_a_server_with_a_new_column_is_found_and_started(root: Path) -> None:
     run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
     code, found, words = findings(root)
 
@@ -158,7 +158,7 @@ def test_a_server_for_which_a_new_column_waits_is_found_and_started(root: Path) 
     assert "with 10 tools" in words
 
 
-def test_a_ledger_in_a_database_that_git_has_is_told(root: Path) -> None:
+def test_a_ledger_in_a_database_under_git_is_reported(root: Path) -> None:
     assert f"ledger       version {VERSION}" in told_without_server(root)
     for words in (["init", "-q"], ["add", "-f", DATABASE], ["commit", "-qm", "x"]):
         git(root, *words)
@@ -191,7 +191,7 @@ def test_a_corrupt_database_is_found(root: Path) -> None:
     assert (1, False) == (code, found["database"])
 
 
-def test_a_database_that_is_none_ends_the_examination(root: Path) -> None:
+def test_an_invalid_database_ends_the_examination(root: Path) -> None:
     (root / ".ralph/db/ralph.db").write_bytes(b"no database\n" * 99)
     code, found, words = findings(root)
 
@@ -199,7 +199,7 @@ def test_a_database_that_is_none_ends_the_examination(root: Path) -> None:
     assert "is not an SQLite database" in words
 
 
-def test_every_problem_of_the_config_is_told(root: Path) -> None:
+def test_every_problem_of_the_config_is_reported(root: Path) -> None:
     (root / ".ralph/ralphgen.toml").write_text('one = 1\nkits = ["x"]\ntwo = 2\n', encoding="utf-8")
     code, _found, words = findings(root)
 
@@ -217,7 +217,7 @@ def test_settings_that_are_not_toml_are_found(root: Path) -> None:
     assert words.splitlines()[-1].startswith("1 error, ")
 
 
-def test_a_missing_environment_is_found_with_what_makes_it(root: Path, tmp_path: Path) -> None:
+def test_a_missing_environment_is_reported_with_its_command(root: Path, tmp_path: Path) -> None:
     ran("init", root, "--kit", "dela", "--no-install")
     code, found, words = findings(root, RALPHGEN_HOME=str(tmp_path / "home"))
 
@@ -236,7 +236,7 @@ def test_an_interpreter_that_does_not_run_is_found_with_the_variable_to_change(r
     assert "fix: set RALPHGEN_PYTHON to the absolute path of Python 3.11 or later" in words
 
 
-def test_a_context_that_the_server_refuses_is_told_in_its_words(root: Path) -> None:
+def test_a_refused_context_is_reported_in_the_words_of_the_server(root: Path) -> None:
     context = root / ".ralph/mcp/context.json"
     context.write_text(
         context.read_text("utf-8").replace('"version": 1', '"version": 7'), encoding="utf-8"
@@ -254,7 +254,7 @@ def test_files_that_are_missing_are_found(root: Path) -> None:
     assert (1, False, False) == (code, found["files"], found["schema"])
 
 
-def test_a_missing_database_is_told_once(root: Path) -> None:
+def test_a_missing_database_is_reported_once(root: Path) -> None:
     (root / DATABASE).unlink()
     code, found, words = findings(root)
 

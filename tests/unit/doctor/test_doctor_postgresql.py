@@ -59,7 +59,7 @@ def test_the_server_and_its_version_are_named(dsn: str) -> None:
 @pytest.mark.parametrize(
     "dsn", ["", "not a dsn at all", f"postgresql://u:{PASSWORD}@127.0.0.1:1/d"]
 )
-def test_what_keeps_it_from_being_reached_is_told(
+def test_the_reason_for_a_failed_connection_is_reported(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RALPH_DSN", dsn)
@@ -72,9 +72,7 @@ def test_what_keeps_it_from_being_reached_is_told(
 
 
 @needs_postgresql
-def test_missing_indexes_are_told_once_they_are_felt_and_printed_until_they_are_there(
-    dsn: str, tmp_path: Path
-) -> None:
+def test_missing_indexes_are_reported_until_they_exist(dsn: str, tmp_path: Path) -> None:
     root = begun(tmp_path / "shop")
     shutil.rmtree(root / FOLDER)  # prevents starting a server each time
     few = [one for one in examine(Project(root)) if one.subject == "indexes"]
@@ -113,7 +111,7 @@ def needing(task: int) -> str:
 
 @needs_postgresql
 @pytest.mark.usefixtures("dsn")
-def test_the_ledger_and_the_claims_in_it_are_told(tmp_path: Path) -> None:
+def test_the_ledger_and_the_claims_in_it_are_reported(tmp_path: Path) -> None:
     root = begun(tmp_path / "shop")
     shutil.rmtree(root / FOLDER)
     found = {one.subject: one for one in examine(Project(root))}
@@ -141,7 +139,7 @@ def test_the_indexes_of_sqlite_are_printed_and_used(tmp_path: Path) -> None:
 
 
 @needs_postgresql
-def test_held_and_stale_tasks_and_the_ledger_are_told(dsn: str, tmp_path: Path) -> None:
+def test_held_and_stale_tasks_and_the_ledger_are_reported(dsn: str, tmp_path: Path) -> None:
     root = begun(tmp_path / "shop")
     run(
         dsn,

@@ -168,7 +168,7 @@ def test_settings_and_variables_of_pip_lead_no_package_astray(
     assert "ready" in said[-1]
 
 
-def test_what_is_there_is_not_built_again(environment: Environment, ensure: Ensure) -> None:
+def test_an_existing_environment_is_not_rebuilt(environment: Environment, ensure: Ensure) -> None:
     marker = environment.folder / "marker"
     marker.touch()
 
@@ -238,7 +238,7 @@ def test_a_lock_without_hashes_is_refused(lock: str) -> None:
     assert not is_complete(environment_for(unhashed))
 
 
-def test_a_package_that_cannot_be_had_is_said_with_a_way_out(lock: str, wheels: Path) -> None:
+def test_an_unavailable_package_is_reported_with_a_hint(lock: str, wheels: Path) -> None:
     next(wheels.iterdir()).unlink()
     with pytest.raises(ProjectError, match="index cannot be reached") as caught:
         ensure_environment(lock, say=lambda _: None)
@@ -246,7 +246,7 @@ def test_a_package_that_cannot_be_had_is_said_with_a_way_out(lock: str, wheels: 
     assert 'then run "ralphgen regen"' in caught.value.problems[0].hint
 
 
-def test_a_home_that_cannot_be_written_is_said_with_a_way_out(
+def test_a_read_only_home_is_reported_with_a_hint(
     lock: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").touch()
@@ -257,7 +257,7 @@ def test_a_home_that_cannot_be_written_is_said_with_a_way_out(
     assert "set RALPHGEN_HOME to" in caught.value.problems[0].hint
 
 
-def test_the_second_of_two_processes_waits_says_so_and_finds_it_built(lock: str) -> None:
+def test_the_second_of_two_processes_waits_and_finds_the_environment(lock: str) -> None:
     """Held here, the lock makes both wait; let go, one of them builds."""
     environment = environment_for(lock)
     environment.folder.parent.mkdir(parents=True)
@@ -332,7 +332,7 @@ def test_an_environment_whose_bytecode_did_not_fit_on_the_disk_is_removed(wheels
     assert [] == only_entry(environment_for(lock))
 
 
-def test_the_check_names_bytecode_of_which_a_part_is_missing(environment: Environment) -> None:
+def test_the_check_names_incomplete_bytecode(environment: Environment) -> None:
     """An import of that module fails, and no import of ours reaches it."""
     bytecode = next(environment.folder.rglob("site-packages/__pycache__/never_imported.*.pyc"))
     bytecode.write_bytes(bytecode.read_bytes()[:-9])
@@ -359,7 +359,7 @@ def test_the_check_names_an_interpreter_that_does_not_run(environment: Environme
         ("connection broken by 'NewConnectionError('<pip", "cannot be reached"),
     ],
 )
-def test_what_tools_say_becomes_a_sentence_with_a_hint(output: str, text: str) -> None:
+def test_messages_of_tools_become_a_sentence_with_a_hint(output: str, text: str) -> None:
     problem = explain_failure(output)
 
     assert problem is not None

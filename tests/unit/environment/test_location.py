@@ -55,7 +55,7 @@ def entries_of(*sets: str) -> list[str]:
     return merged_lock(sets).replace(" \\\n", " ").splitlines()
 
 
-def test_every_locked_requirement_is_pinned_hashed_and_says_no_place() -> None:
+def test_every_locked_requirement_is_pinned_and_hashed_without_a_place() -> None:
     """Places would be those of the lock's author; an unpinned or unhashed one could be anything."""
     entries = entries_of(*SETS)
 

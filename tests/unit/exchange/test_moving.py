@@ -79,7 +79,7 @@ def test_hidden_columns_are_not_exported(root: Path) -> None:
     assert '"description"' in export_text(root)
 
 
-def test_secrets_are_masked_and_kept_where_they_are_known(pair: Pair) -> None:
+def test_secrets_are_masked_and_kept_if_known(pair: Pair) -> None:
     ours, theirs = pair
     for root in pair:
         query(root, "UPDATE disciplines SET mcp_servers = ?", json.dumps(SECRETS))
@@ -95,7 +95,7 @@ def test_secrets_are_masked_and_kept_where_they_are_known(pair: Pair) -> None:
     assert "***" not in json.dumps(json.loads(stored)[0])
 
 
-def test_credentials_in_arguments_are_masked_and_kept_where_they_are_known(pair: Pair) -> None:
+def test_credentials_in_arguments_are_masked_and_kept_if_known(pair: Pair) -> None:
     ours, theirs = pair
     servers = [{"name": "a", "command": "npx", "args": ["-y", "--token=s3cret", "-p", "s3cret"]}]
     for root in pair:
@@ -135,7 +135,7 @@ def test_a_secret_is_not_given_to_a_server_that_runs_another_program(pair: Pair)
     assert any("secrets" in line for line in said)
 
 
-def test_what_one_side_has_changed_is_merged_column_by_column(pair: Pair) -> None:
+def test_changes_of_one_side_are_merged_by_column(pair: Pair) -> None:
     ours, theirs = pair
     query(ours, "UPDATE tasks SET priority = 'high', updated = '2026-11-02' WHERE id = 1")
     query(theirs, "UPDATE tasks SET title = 'Sign in', updated = '2026-11-03' WHERE id = 1")
@@ -185,7 +185,7 @@ def test_a_second_import_changes_nothing(pair: Pair) -> None:
     assert "c" == query(ours, "SELECT title FROM tasks WHERE id = 2")[0][0]
 
 
-def test_what_is_gone_there_goes_only_when_that_is_allowed(pair: Pair) -> None:
+def test_rows_missing_there_are_deleted_only_if_allowed(pair: Pair) -> None:
     ours, theirs = pair
     query(theirs, "DELETE FROM tasks WHERE id = 2")
     file = exported(theirs)
@@ -197,7 +197,7 @@ def test_what_is_gone_there_goes_only_when_that_is_allowed(pair: Pair) -> None:
     assert [(1,)] == query(ours, "SELECT id FROM tasks")
 
 
-def test_what_we_still_need_is_not_removed(pair: Pair) -> None:
+def test_referenced_rows_are_not_removed(pair: Pair) -> None:
     ours, theirs = pair
     query(theirs, "DELETE FROM features WHERE name = 'search'")
     query(
@@ -225,7 +225,7 @@ def test_a_task_that_another_waits_for_is_not_removed(pair: Pair) -> None:
     assert [(1,)] == query(ours, "SELECT id FROM tasks WHERE id = 1")
 
 
-def test_a_status_that_no_tool_knows_is_said(pair: Pair) -> None:
+def test_an_unknown_status_is_reported(pair: Pair) -> None:
     ours, theirs = pair
     query(theirs, "UPDATE tasks SET status = 'odd' WHERE id = 1")
     said: list[str] = []
@@ -332,7 +332,7 @@ def test_an_import_is_in_the_journal_and_leaves_a_backup(pair: Pair) -> None:
     assert 1 == len([*(ours / ".ralph/backups").glob("*.db")])
 
 
-def test_what_the_database_refuses_is_named_and_nothing_stays(root: Path, tmp_path: Path) -> None:
+def test_a_refusal_of_the_database_is_named_and_nothing_remains(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     rows = [
         {"table": "features", "row": {"name": "pay", "display_name": "Pay", "acronym": "PAY"}},
@@ -449,7 +449,7 @@ def test_a_task_with_faulty_dependencies_is_imported_with_a_warning(
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.write_bytes(b"\xff\xfe")])
-def test_what_is_no_text_file_is_refused(
+def test_a_binary_file_is_refused(
     root: Path, tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
     make(tmp_path / "it")
@@ -485,7 +485,7 @@ def loose(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=examples(60))
 @given(rows=st.lists(st.fixed_dictionaries(VALUES), max_size=4))
-def test_what_was_exported_and_imported_is_exported_with_the_same_bytes(
+def test_an_imported_export_is_exported_with_the_same_bytes(
     loose: Path, tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
 ) -> None:
     folder = tmp_path_factory.mktemp("trip")
@@ -532,9 +532,7 @@ def test_three_people_who_began_with_one_file_lose_nothing(root: Path, tmp_path:
         assert [("B",), ("C",)] == query(one, "SELECT title FROM tasks WHERE id < 3 ORDER BY id")
 
 
-def test_two_tasks_under_one_number_are_a_conflict_whoever_made_them(
-    root: Path, tmp_path: Path
-) -> None:
+def test_two_tasks_under_one_number_are_a_conflict(root: Path, tmp_path: Path) -> None:
     """The number may also come from an import; a change of the same task is not a conflict."""
     base = tmp_path / "base.jsonl"
     export_file(root, base)

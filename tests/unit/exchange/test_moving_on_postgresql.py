@@ -62,7 +62,7 @@ def test_the_same_rows_are_the_same_bytes_on_both_engines(tmp_path: Path) -> Non
         assert export_text(one.root) == export_text(other.root)
 
 
-def test_what_one_side_has_changed_is_taken_over_and_secrets_stay(
+def test_changes_of_one_side_are_adopted_and_secrets_remain(
     ours: EngineProject, tmp_path: Path
 ) -> None:
     ours.query("UPDATE disciplines SET mcp_servers = ? WHERE name = 'backend'", json.dumps(SERVERS))
@@ -104,9 +104,7 @@ def test_what_both_have_changed_is_a_conflict_and_nothing_is_written(
     assert before == export_text(ours.root)
 
 
-def test_new_rows_have_their_numbers_and_new_numbers_go_on_behind_them(
-    ours: EngineProject, file: Path
-) -> None:
+def test_new_rows_keep_their_numbers_and_later_ones_follow(ours: EngineProject, file: Path) -> None:
     lines = file.read_text(encoding="utf-8")
     last = lines.splitlines(keepends=True)[-1]
     file.write_text(lines + last.replace('"id": 2', '"id": 70'), encoding="utf-8")

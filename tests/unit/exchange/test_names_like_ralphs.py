@@ -180,7 +180,7 @@ def test_a_merge_is_that_of_any_table(engine: str, make: Make, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_undo_and_the_journal_are_those_of_any_table(engine: str, make: Make, name: str) -> None:
+def test_undo_and_journal_work_as_for_any_table(engine: str, make: Make, name: str) -> None:
     root = make("p", numbered(engine))
     row = f"INSERT INTO {name} (id, title, depends_on, created) VALUES"
     run(root, "first", f"{row} (1, 'a', '[]', 'x'), (2, 'b', '[]', 'x')")

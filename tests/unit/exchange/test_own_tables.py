@@ -138,7 +138,7 @@ def exported(root: Path) -> Path:
     return file
 
 
-def test_an_export_has_the_visible_rows_of_tables_and_says_what_it_leaves_out(make: Make) -> None:
+def test_an_export_has_the_visible_rows_and_reports_the_hidden_columns(make: Make) -> None:
     root = make("ours", *FILLED)
     query(root, "UPDATE risks SET photo = ? WHERE id = 1", b"\0\xff")
     said: list[str] = []
@@ -204,7 +204,7 @@ def test_a_circle_whose_rows_need_others_keeps_each_name(make: Make, tmp_path: P
 
 
 @pytest.mark.thorough
-def test_what_each_side_has_changed_is_merged_and_taken_back(pair: tuple[Path, Path]) -> None:
+def test_changes_of_both_sides_are_merged_and_undone(pair: tuple[Path, Path]) -> None:
     ours, theirs = pair
     query(ours, "UPDATE risks SET weight = 9 WHERE id = 1")
     query(theirs, "UPDATE risks SET title = 'blaze', photo = ? WHERE id = 1", b"\x01")
@@ -258,7 +258,7 @@ def test_two_rows_of_one_number_are_a_conflict_also_by_way_of_a_third(
 
 
 @pytest.mark.thorough
-def test_a_renamed_text_key_takes_along_what_names_it_and_what_is_unique(
+def test_a_renamed_text_key_includes_references_and_unique_columns(
     pair: tuple[Path, Path],
 ) -> None:
     ours, theirs = pair
@@ -317,7 +317,7 @@ def test_a_row_that_names_nothing_is_named_in_a_dry_run_too(make: Make, tmp_path
 
 
 @pytest.mark.parametrize("make", [ENGINES[1]], indirect=True)
-def test_rows_that_name_nothing_come_in_where_no_foreign_key_forbids_it(make: Make) -> None:
+def test_rows_without_a_parent_are_imported_if_no_foreign_key_forbids_it(make: Make) -> None:
     roots = [make(name) for name in ("ours", "theirs")]
     for root in roots:
         for table, key in (("tasks", "feature"), ("tasks", "discipline"), ("risks", "feature")):
@@ -377,7 +377,7 @@ def test_a_hidden_column_that_must_be_given_keeps_rows_out(make: Make, tmp_path:
 
 
 @pytest.mark.thorough
-def test_a_side_that_does_not_name_the_table_takes_nothing_away(pair: tuple[Path, Path]) -> None:
+def test_a_side_without_the_table_removes_nothing(pair: tuple[Path, Path]) -> None:
     ours, theirs = pair
     settings = theirs / ".ralph/ralphgen.toml"
     text = settings.read_text(encoding="utf-8").partition("[tables.risks]")[0]
@@ -436,7 +436,7 @@ SKIP = """CREATE TRIGGER skip BEFORE INSERT ON codes WHEN NEW.id = 2
 @pytest.mark.parametrize(
     "says", ["CREATE INDEX by_code ON codes (code)", SKIP], ids=["UNIQUE", "trigger"]
 )
-def test_a_row_that_is_not_let_in_is_named_and_nothing_stays(tmp_path: Path, says: str) -> None:
+def test_a_rejected_row_is_named_and_nothing_remains(tmp_path: Path, says: str) -> None:
     root = tmp_path / "p"
     (root / ".ralph/db").mkdir(parents=True)
     sql = "CREATE TABLE codes (id INTEGER PRIMARY KEY, code TEXT UNIQUE ON CONFLICT IGNORE)"
@@ -477,7 +477,7 @@ KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.intege
     ),
     named=st.lists(st.tuples(KEYS, st.integers(0, 5)), max_size=5),
 )
-def test_whatever_a_table_holds_comes_into_an_empty_clone_with_the_same_bytes(
+def test_any_table_is_imported_into_an_empty_clone_with_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, rows: dict[Any, Any], named: list[tuple[Any, int]]
 ) -> None:
     folder = tmp_path_factory.mktemp("trip")

@@ -98,7 +98,7 @@ def test_a_second_import_changes_nothing_and_a_dry_run_neither(root: Path, peer:
     assert after == export_text(root)
 
 
-def test_new_tasks_come_and_wait_for_those_that_came_before(root: Path, tmp_path: Path) -> None:
+def test_new_tasks_are_imported_with_their_dependencies(root: Path, tmp_path: Path) -> None:
     shutil.copytree(PEERS / "beads", tmp_path / "b")
     file = tmp_path / "b/.beads/issues.jsonl"
     take(root, "beads", file)
@@ -127,7 +127,7 @@ def test_a_missing_feature_and_discipline_are_named(root: Path) -> None:
     assert 'did you mean "auth"?' in str(caught.value)
 
 
-def test_what_the_project_has_no_place_for_is_said(root: Path) -> None:
+def test_fields_without_a_column_are_reported(root: Path) -> None:
     query(root, "ALTER TABLE tasks DROP COLUMN hints")
     said: list[str] = []
     take(root, "beads", PEERS / "beads", say=said.append)
@@ -176,7 +176,7 @@ def test_a_file_without_a_readable_record_changes_nothing(
 
 
 @pytest.mark.parametrize("peer", READERS)
-def test_what_holds_nothing_of_a_peer_is_refused(root: Path, tmp_path: Path, peer: str) -> None:
+def test_a_directory_without_a_peer_is_refused(root: Path, tmp_path: Path, peer: str) -> None:
     (tmp_path / "empty").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name in ("empty", "pipe", "missing"):

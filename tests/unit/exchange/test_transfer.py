@@ -82,7 +82,7 @@ def moving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Moving]:
         yield Moving(tmp_path, dsn)
 
 
-def test_all_rows_are_there_as_they_were_with_secrets_and_what_is_on_record(moving: Moving) -> None:
+def test_all_rows_are_moved_with_secrets_and_ledger(moving: Moving) -> None:
     query(moving.source, "UPDATE tasks SET description = ?, depends_on = '[2]' WHERE id = 1", TEXT)
     query(moving.source, "UPDATE disciplines SET mcp_servers = ?", SECRETS)
     for statement in RECORD:
@@ -109,7 +109,7 @@ def test_a_second_time_moves_nothing(moving: Moving) -> None:
     assert before == moving.everything()
 
 
-def test_numbers_go_on_behind_the_highest(moving: Moving) -> None:
+def test_numbers_continue_after_the_highest(moving: Moving) -> None:
     query(moving.source, "UPDATE tasks SET id = 900 WHERE id = 2")
     moving.move()
     added = moving.there(
@@ -176,7 +176,7 @@ def test_lists_as_older_programs_wrote_them_become_json(moving: Moving) -> None:
     assert [([2],), ([],)] == moving.there("SELECT depends_on FROM tasks ORDER BY id")
 
 
-def test_tables_of_the_app_have_other_types_and_refuse_what_is_none(moving: Moving) -> None:
+def test_tables_of_the_app_have_other_types_and_refuse_invalid_values(moving: Moving) -> None:
     create_tables(PLACE, "New", load_stack("empty"))
     moving.there(
         "ALTER TABLE tasks ALTER created TYPE date USING created::date, "
@@ -200,7 +200,7 @@ def test_tables_of_the_app_have_other_types_and_refuse_what_is_none(moving: Movi
     assert 'task 1, "created": rejected by PostgreSQL' in moving.refused()
 
 
-def test_a_column_without_a_place_is_named_with_what_makes_one(moving: Moving) -> None:
+def test_a_column_without_a_place_is_named_with_the_statement_that_adds_it(moving: Moving) -> None:
     moving.move()
     query(moving.source, "ALTER TABLE tasks ADD COLUMN note TEXT")
     moving.move()
@@ -229,7 +229,7 @@ def test_a_dry_run_leaves_nothing(moving: Moving) -> None:
     assert before == moving.everything() == []
 
 
-def test_a_record_of_its_own_keeps_the_other_one_out(moving: Moving) -> None:
+def test_an_existing_ledger_prevents_the_move_of_another(moving: Moving) -> None:
     create_tables(PLACE, "New", load_stack("empty"))
     moving.there(RECORD[0].replace("'s'", "'mine'"))
     for statement in RECORD:
@@ -373,7 +373,7 @@ def test_an_undo_that_was_stopped_is_finished_before_a_move(moving: Moving) -> N
     assert "an undo in" in moving.refused()
 
 
-def test_without_a_ledger_state_files_stay_files(moving: Moving) -> None:
+def test_without_a_ledger_state_files_remain_files(moving: Moving) -> None:
     (moving.source / ".ralph/progress.txt").write_text("- one\n", encoding="utf-8")
     for (table,) in query(
         moving.source,

@@ -141,7 +141,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.thorough
 @pytest.mark.skipif(bool(missing()), reason=missing())
-def test_a_server_that_is_started_anew_midway_has_all_rows_or_none(
+def test_a_server_restarted_midway_has_all_rows_or_none(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dsn = f"postgresql://postgres@/postgres?host={folder}"

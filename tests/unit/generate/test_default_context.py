@@ -47,7 +47,7 @@ def take_table(root: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_as_init_wrote_it_it_gets_new_tools_and_loses_those_that_go(root: Path) -> None:
+def test_an_untouched_context_gets_new_tools_and_loses_removed_ones(root: Path) -> None:
     before = context(root)
     add_table(root)
     assert f"wrote {CONTEXT}" in regenerated(root)
@@ -61,7 +61,7 @@ def test_as_init_wrote_it_it_gets_new_tools_and_loses_those_that_go(root: Path) 
     assert 0 == described(root)
 
 
-def test_where_a_person_has_taken_a_tool_out_it_is_kept_and_told_of(root: Path) -> None:
+def test_a_narrowed_context_is_kept_and_reported(root: Path) -> None:
     mine = context(root)
     mine["enabled_tools"]["ralph"].remove("get_task")
     (root / CONTEXT).write_text(json.dumps(mine, indent=2) + "\n", encoding="utf-8")
@@ -74,7 +74,7 @@ def test_where_a_person_has_taken_a_tool_out_it_is_kept_and_told_of(root: Path) 
 
 
 @pytest.mark.thorough
-def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) -> None:
+def test_unknown_tools_of_a_context_are_reported_with_a_command(root: Path) -> None:
     add_table(root)
     regenerated(root)
     mine = context(root)
@@ -92,7 +92,7 @@ def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) 
 
 
 @pytest.mark.thorough
-def test_of_a_recipe_it_lacks_only_what_that_has(root: Path) -> None:
+def test_only_missing_tools_of_the_recipe_are_reported(root: Path) -> None:
     ran("session", "create", "interactive", "--default", "--quiet", cwd=root)
     assert CONTEXT not in regenerated(root)
 

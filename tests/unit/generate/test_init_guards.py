@@ -69,7 +69,7 @@ def test_a_tables_project_gets_no_table_and_can_be_set_up_twice(tmp_path: Path, 
 
 
 @needs_postgresql
-def test_tables_are_added_beside_others_only_after_a_yes(tmp_path: Path, dsn: str) -> None:
+def test_tables_are_added_next_to_others_only_after_consent(tmp_path: Path, dsn: str) -> None:
     run(dsn, SHOP)
     with pytest.raises(ProjectError, match="no tables were added"):
         init(tmp_path / "p", engine="postgresql")

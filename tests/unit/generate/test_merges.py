@@ -78,7 +78,7 @@ def test_a_stash_that_is_applied_is_a_merge_too(tmp_path: Path) -> None:
     assert 0 == ralphgen("regen", root, "--no-install").returncode
 
 
-def test_a_side_whose_commit_nobody_knows_loses_nothing(root: Path) -> None:
+def test_a_side_with_an_unknown_commit_loses_nothing(root: Path) -> None:
     git(root, "update-ref", "-d", "MERGE_HEAD")
 
     losing = f'{MCP} would lose the column "tasks.risk"'
@@ -88,7 +88,7 @@ def test_a_side_whose_commit_nobody_knows_loses_nothing(root: Path) -> None:
     assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
 
 
-def test_an_edit_of_what_was_squashed_is_named(tmp_path: Path) -> None:
+def test_an_edit_of_squashed_changes_is_named(tmp_path: Path) -> None:
     edit = append(f"{MCP}/ralph/features.py", "# mine\n")
     root = conflict(tmp_path / "p", theirs=edit, operation="merge --squash")
     git(root, "add", "-A")
@@ -152,7 +152,7 @@ def test_an_edit_while_the_merge_waits_is_named_and_kept(root: Path, path: str) 
 
 
 @pytest.mark.parametrize("side", ["--ours", "--theirs"])
-def test_a_side_that_was_taken_whole_is_no_edit(root: Path, side: str) -> None:
+def test_a_side_that_was_taken_whole_is_not_an_edit(root: Path, side: str) -> None:
     run_sql(root, RISK)
     git(root, "checkout", side, "--", MCP)
 

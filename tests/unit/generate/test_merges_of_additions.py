@@ -53,7 +53,7 @@ def merged(root: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("side", ["theirs", "ours"])
-def test_tables_queries_and_tools_of_one_side_come_along(tmp_path: Path, side: str) -> None:
+def test_tables_queries_and_tools_of_one_side_are_included(tmp_path: Path, side: str) -> None:
     root = conflict(
         tmp_path / "p",
         theirs=serve_all if side == "theirs" else nothing,

@@ -67,7 +67,7 @@ def test_a_second_init_and_a_regen_change_nothing(dsn: str, tmp_path: Path) -> N
     assert [(1,)] == rows(dsn, "SELECT count(*) FROM metadata")
 
 
-def test_tables_that_are_there_are_left_as_they_are(dsn: str, tmp_path: Path) -> None:
+def test_existing_tables_are_unchanged(dsn: str, tmp_path: Path) -> None:
     rows(
         dsn,
         """
@@ -197,7 +197,7 @@ def test_what_fails_leaves_nothing(
     assert [] == rows(dsn, "SELECT 1 FROM pg_tables WHERE schemaname = 'public'")
 
 
-def test_a_project_stays_on_its_engine(dsn: str, tmp_path: Path) -> None:
+def test_a_project_remains_on_its_engine(dsn: str, tmp_path: Path) -> None:
     on_sqlite = begun(tmp_path / "a", engine="sqlite")
     on_postgresql = begun(tmp_path / "b")
 
@@ -209,7 +209,7 @@ def test_a_project_stays_on_its_engine(dsn: str, tmp_path: Path) -> None:
     assert dsn
 
 
-def test_what_needs_a_ledger_says_that_there_is_none(
+def test_commands_on_the_ledger_report_its_absence(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = begun(tmp_path / "shop")

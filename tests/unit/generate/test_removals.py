@@ -91,7 +91,7 @@ def test_an_index_and_a_trigger_that_the_database_lacks_are_removals(root: Path)
     assert checked(root, say=quiet).lag.database
 
 
-def test_what_the_config_takes_away_has_been_said_there(root: Path) -> None:
+def test_removals_in_the_config_need_no_consent(root: Path) -> None:
     config = root / ".ralph/ralphgen.toml"
     config.write_text('kits = ["ralph"]\n[schema]\nhide = ["tasks.risk"]\n', encoding="utf-8")
     regenerate(root, force=False, say=quiet)
@@ -127,7 +127,7 @@ def test_what_the_config_takes_away_has_been_said_there(root: Path) -> None:
     ],
     ids=["database", "server", "both"],
 )
-def test_check_says_which_side_is_behind(
+def test_check_names_the_side_that_is_out_of_date(
     root: Path, changes: list[str], sentence: str, hint: str
 ) -> None:
     run_sql(root, *changes)
@@ -141,7 +141,7 @@ def test_check_says_which_side_is_behind(
     )
 
 
-def test_a_column_of_another_type_leaves_nobody_behind(root: Path) -> None:
+def test_a_column_of_another_type_is_not_drift(root: Path) -> None:
     run_sql(root, NO_RISK, "ALTER TABLE tasks ADD COLUMN risk INTEGER")
     report = checked(root, say=quiet)
 

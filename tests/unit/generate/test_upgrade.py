@@ -94,7 +94,7 @@ def test_an_upgrade_adds_no_tool_to_a_context_with_every_tool(root: Path) -> Non
     assert before == (root / CONTEXT).read_bytes()
 
 
-def test_a_context_that_a_person_has_narrowed_stays_so(root: Path) -> None:
+def test_a_context_narrowed_by_the_user_is_unchanged(root: Path) -> None:
     context = json.loads((root / CONTEXT).read_bytes())
     context["enabled_tools"]["ralph"].remove("delete_task")
     (root / CONTEXT).write_text(json.dumps(context), encoding="utf-8")
@@ -161,7 +161,7 @@ def test_a_folder_without_a_server_is_for_init(tmp_path: Path) -> None:
     assert refused("upgrade", tmp_path).startswith(f"there is no server in {MCP}\nhint: ")
 
 
-def test_new_tools_are_named_where_a_person_has_all(root: Path) -> None:
+def test_new_tools_are_named_for_a_complete_context(root: Path) -> None:
     """Later versions report them in this form; the manifest then names the tools."""
     ralphgen("regen", root, "--no-install")
     with (root / MCP / EDITED).open("a", encoding="utf-8") as file:

@@ -46,7 +46,7 @@ def test_a_new_column_is_written_and_nothing_while_nothing_changes(root: Path) -
     assert ["waits", "waits"] == said[-2:]
 
 
-def test_what_cannot_be_written_is_said_and_tried_after_the_next_change(root: Path) -> None:
+def test_a_failed_write_is_reported_and_retried_after_the_next_change(root: Path) -> None:
     config = root / ".ralph/ralphgen.toml"
     said = watched(
         root,
@@ -60,7 +60,7 @@ def test_what_cannot_be_written_is_said_and_tried_after_the_next_change(root: Pa
     assert '"structured_output": true' in facts
 
 
-def test_files_that_were_edited_by_hand_stay(root: Path) -> None:
+def test_files_that_were_edited_by_hand_remain(root: Path) -> None:
     server = root / ".ralph/mcp/server.py"
     server.write_text("# mine\n", encoding="utf-8")
     said = watched(root, lambda: query(root, "ALTER TABLE tasks ADD COLUMN severity TEXT"))

@@ -63,7 +63,7 @@ def test_letter_case_and_the_kind_of_a_number_are_changes_too(path: Path, writer
         ("CAST(x'61FF' AS TEXT)", '"a\udcff"'),
     ],
 )
-def test_values_of_all_kinds_are_told_as_json(
+def test_values_of_all_kinds_are_reported_as_json(
     path: Path, writer: Writer, sql: str, told: str
 ) -> None:
     writer.write(f"INSERT INTO pairs VALUES ('k', 1, {sql})")
@@ -73,14 +73,14 @@ def test_values_of_all_kinds_are_told_as_json(
     assert f'{{"one":"k","two":1,"value":{told}}}' == after
 
 
-def test_generated_columns_are_no_part_of_a_row(path: Path, writer: Writer) -> None:
+def test_generated_columns_are_not_in_journaled_rows(path: Path, writer: Writer) -> None:
     writer.write("INSERT INTO tasks (id, whole) VALUES (1, 2)")
     writer.write("UPDATE tasks SET whole = 3")
 
     assert "twice" not in str(entries(path))
 
 
-def test_cascades_are_seen_in_a_table_of_its_own_too(path: Path, writer: Writer) -> None:
+def test_cascades_are_journaled_in_custom_tables_too(path: Path, writer: Writer) -> None:
     writer.write("INSERT INTO tasks (id) VALUES (1)")
     for number, parent in ((1, None), (2, 1), (3, 2)):
         writer.write("INSERT INTO task_comments VALUES (?, 1, ?, 'b')", number, parent)
@@ -102,7 +102,7 @@ def test_cascades_are_seen_in_a_table_of_its_own_too(path: Path, writer: Writer)
         ("UPDATE pairs SET two = 2", [("old", None), (None, "old")]),
     ],
 )
-def test_what_takes_a_rows_place_is_told(
+def test_the_replacement_of_a_row_is_journaled(
     path: Path, writer: Writer, sql: str, told: list[tuple[str | None, str | None]]
 ) -> None:
     writer.write("INSERT INTO pairs VALUES ('k', 1, 'old')")
@@ -130,7 +130,7 @@ def test_full_text_tables_work_on_and_are_not_watched(path: Path, writer: Writer
     assert [("words",)] == writer.database.rows("SELECT body FROM found WHERE found MATCH 'words'")
 
 
-def test_triggers_of_the_app_do_what_they_did(tmp_path: Path) -> None:
+def test_triggers_of_the_app_work_as_before(tmp_path: Path) -> None:
     """With recursive triggers, this one would call itself until SQLite gives up."""
     trigger = (
         "CREATE TRIGGER stamp AFTER UPDATE ON tasks BEGIN "
@@ -189,7 +189,7 @@ def test_each_connection_journals_its_own(path: Path) -> None:
     assert ["a", "b", "a"] == [entry[0] for entry in entries(path)]
 
 
-def test_a_ledger_that_is_gone_stops_nobody(path: Path, writer: Writer) -> None:
+def test_a_missing_ledger_stops_no_call(path: Path, writer: Writer) -> None:
     writer.write("INSERT INTO homes VALUES ('x', NULL)")
     with closing(sqlite3.connect(path)) as connection:
         for name in (

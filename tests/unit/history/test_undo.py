@@ -50,7 +50,7 @@ def test_rows_go_back_and_new_ones_go(root: Path) -> None:
     assert not undone.left
 
 
-def test_columns_that_others_changed_stay_as_they_are(root: Path) -> None:
+def test_columns_changed_by_others_are_unchanged(root: Path) -> None:
     run(
         root,
         ("a", "INSERT INTO tasks (id, title) VALUES (1, 'old')"),
@@ -80,7 +80,7 @@ def test_a_row_that_was_changed_since_is_left_with_both_versions(root: Path) -> 
     assert not undone.changed
 
 
-def test_what_another_changed_in_between_is_left(root: Path) -> None:
+def test_changes_by_others_in_between_remain(root: Path) -> None:
     run(
         root,
         ("a", "INSERT INTO tasks (id, title) VALUES (1, 'old')"),
@@ -92,7 +92,7 @@ def test_what_another_changed_in_between_is_left(root: Path) -> None:
     assert undo_session(root, "b").left
 
 
-def test_what_a_cascade_took_comes_back(root: Path) -> None:
+def test_cascaded_rows_are_restored(root: Path) -> None:
     run(
         root,
         ("a", "INSERT INTO homes VALUES ('h', 'n')"),
@@ -107,7 +107,7 @@ def test_what_a_cascade_took_comes_back(root: Path) -> None:
     assert before == rows_of(root / DATABASE)
 
 
-def test_a_row_that_anothers_names_stays(root: Path) -> None:
+def test_a_row_referenced_by_another_session_remains(root: Path) -> None:
     run(
         root,
         ("b", "INSERT INTO tasks (id) VALUES (1)"),
@@ -125,7 +125,7 @@ def with_dependencies(root: Path) -> None:
         connection.execute("ALTER TABLE tasks ADD COLUMN depends_on TEXT")
 
 
-def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
+def test_a_task_with_a_dependent_of_another_session_remains(root: Path) -> None:
     with_dependencies(root)
     run(
         root,
@@ -140,7 +140,7 @@ def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
     assert {left, ("tasks", (2,), "deleted"), ("tasks", (4,), "deleted")} == {*told(undone)}
 
 
-def test_a_task_comes_not_back_to_wait_for_one_that_is_gone(root: Path) -> None:
+def test_a_task_is_not_restored_without_its_dependency(root: Path) -> None:
     with_dependencies(root)
     run(
         root,
@@ -154,7 +154,7 @@ def test_a_task_comes_not_back_to_wait_for_one_that_is_gone(root: Path) -> None:
     assert {("tasks", (2,), gone), ("tasks", (3,), gone)} == {*told(undo_session(root, "b"))}
 
 
-def test_a_row_whose_own_is_gone_stays_gone(root: Path) -> None:
+def test_a_row_without_its_parent_is_not_restored(root: Path) -> None:
     run(
         root,
         ("a", "INSERT INTO tasks (id) VALUES (1)"),
@@ -168,7 +168,7 @@ def test_a_row_whose_own_is_gone_stays_gone(root: Path) -> None:
     )
 
 
-def test_a_name_that_is_taken_stays_with_who_has_it(root: Path) -> None:
+def test_a_used_name_remains_with_its_row(root: Path) -> None:
     run(
         root,
         ("a", "INSERT INTO tasks (id, code) VALUES (1, 'one'), (2, 'two')"),
@@ -183,7 +183,7 @@ def test_a_name_that_is_taken_stays_with_who_has_it(root: Path) -> None:
 
 @pytest.mark.parametrize("how", ["REPLACE", "IGNORE"])
 @pytest.mark.parametrize("write", ["UPDATE codes SET code = 'two'", "DELETE FROM codes"])
-def test_what_a_table_says_of_conflicts_takes_no_row_of_others(
+def test_conflict_clauses_of_a_table_delete_no_row_of_others(
     tmp_path: Path, how: str, write: str
 ) -> None:
     codes = f"CREATE TABLE codes (id INTEGER PRIMARY KEY, code TEXT UNIQUE ON CONFLICT {how})"
@@ -215,7 +215,7 @@ def test_names_that_were_swapped_are_swapped_back(root: Path) -> None:
     assert before == rows_of(root / DATABASE)
 
 
-def test_what_a_trigger_of_the_app_did_goes_back_too(tmp_path: Path) -> None:
+def test_changes_by_a_trigger_of_the_app_are_undone_too(tmp_path: Path) -> None:
     trigger = (
         "CREATE TRIGGER stamp AFTER UPDATE ON tasks BEGIN "
         "UPDATE tasks SET whole = coalesce(whole, 0) + 1 WHERE id = NEW.id; END;"
@@ -232,7 +232,7 @@ def test_what_a_trigger_of_the_app_did_goes_back_too(tmp_path: Path) -> None:
         assert [(1,)] == connection.execute("SELECT whole FROM tasks").fetchall()
 
 
-def test_what_a_trigger_of_the_app_replaced_comes_back(tmp_path: Path) -> None:
+def test_rows_replaced_by_a_trigger_of_the_app_are_restored(tmp_path: Path) -> None:
     """With recursive triggers off, SQLite does not tell of the row that is replaced."""
     trigger = (
         "CREATE TRIGGER remember AFTER UPDATE ON tasks BEGIN "
@@ -261,7 +261,7 @@ def test_what_a_trigger_of_the_app_replaced_comes_back(tmp_path: Path) -> None:
         "UPDATE OR REPLACE tasks SET id = 2 WHERE id = 3",
     ],
 )
-def test_what_a_trigger_ousted_by_another_key_comes_back(tmp_path: Path, statement: str) -> None:
+def test_rows_ousted_by_another_key_are_restored(tmp_path: Path, statement: str) -> None:
     make_database(tmp_path, f"CREATE TRIGGER oust AFTER UPDATE ON homes BEGIN {statement}; END;")
     run(
         tmp_path,
@@ -380,7 +380,7 @@ def test_sessions_can_be_undone_one_after_another(root: Path) -> None:
         assert [("old", 1)] == connection.execute("SELECT title, whole FROM tasks").fetchall()
 
 
-def test_the_date_of_a_change_stays_if_others_changed_the_row(tmp_path: Path) -> None:
+def test_the_date_of_a_change_remains_if_others_changed_the_row(tmp_path: Path) -> None:
     """Both sessions write the same day, so the journal has the second one's date nowhere."""
     make_database(tmp_path, "ALTER TABLE tasks ADD COLUMN updated TEXT")
     run(

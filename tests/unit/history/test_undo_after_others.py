@@ -122,7 +122,7 @@ def told(undone: Undone) -> dict[object, str]:
         ),
     ],
 )
-def test_values_that_another_session_wrote_later_stay(root: Path, steps: tuple[str, ...]) -> None:
+def test_later_values_of_another_session_remain(root: Path, steps: tuple[str, ...]) -> None:
     run(root, f"a: {NEW}", *steps)
     before = rows(root)
     undone = undo_session(root, "b")
@@ -132,21 +132,21 @@ def test_values_that_another_session_wrote_later_stay(root: Path, steps: tuple[s
     assert not undone.changed
 
 
-def test_a_new_row_that_another_session_wrote_again_stays(root: Path) -> None:
+def test_a_new_row_that_another_session_wrote_again_remains(root: Path) -> None:
     run(root, f"b: {NEW}", f"c: {GONE}", f"c: {NEW}")
 
     assert {"h": "session c changed it later"} == told(undo_session(root, "b"))
     assert [("h", "old")] == rows(root)[0]
 
 
-def test_a_new_row_with_a_later_column_of_another_session_stays(root: Path) -> None:
+def test_a_new_row_with_a_later_column_of_another_session_remains(root: Path) -> None:
     run(root, f"b: {NEW}", ": ALTER TABLE houses ADD COLUMN size INTEGER")
     run(root, "c: UPDATE houses SET size = 5")
 
     assert {"h": "session c changed it later"} == told(undo_session(root, "b"))
 
 
-def test_a_reference_that_a_cascade_of_another_session_wrote_stays(root: Path) -> None:
+def test_a_reference_that_a_cascade_of_another_session_wrote_remains(root: Path) -> None:
     run(
         root,
         f"a: {NEW}",
@@ -217,7 +217,7 @@ def test_pruning_keeps_the_later_entries_on_the_rows_of_a_session(root: Path) ->
     assert {"h": "session c changed it later", "i": "deleted"} == told(undo_session(root, "b"))
 
 
-def test_a_value_of_a_program_without_ralphgen_stays(root: Path) -> None:
+def test_a_value_of_a_program_without_ralphgen_remains(root: Path) -> None:
     run(root, f"a: {NEW}", f"b: {note('B')}", f": {note('C')}")
 
     assert {"h": FOREIGN} == told(undo_session(root, "b"))

@@ -59,7 +59,7 @@ def test_a_key_of_more_columns_leaves_the_rows(tmp_path: Path) -> None:
     )
 
 
-def test_a_row_whose_parents_table_is_gone_stays_gone(tmp_path: Path) -> None:
+def test_a_row_without_its_parent_table_is_not_restored(tmp_path: Path) -> None:
     make_database(tmp_path, PARENTS, CHILDREN.format("REFERENCES parents"))
     run(
         tmp_path,
@@ -73,7 +73,7 @@ def test_a_row_whose_parents_table_is_gone_stays_gone(tmp_path: Path) -> None:
     assert [gone] == told(undo_session(tmp_path, "b"))
 
 
-def test_a_column_with_the_name_of_a_rows_number_misleads_nobody(tmp_path: Path) -> None:
+def test_a_column_named_like_the_rowid_is_harmless(tmp_path: Path) -> None:
     make_database(tmp_path, PARENTS, CHILDREN.format("REFERENCES parents"))
     run(
         tmp_path,
@@ -90,7 +90,7 @@ def test_a_column_with_the_name_of_a_rows_number_misleads_nobody(tmp_path: Path)
     } == {*told(undo_session(tmp_path, "b"))}
 
 
-def test_a_key_of_the_app_that_binds_nobody_hinders_nobody(tmp_path: Path) -> None:
+def test_an_unenforced_key_of_the_app_does_not_hinder_undo(tmp_path: Path) -> None:
     make_database(tmp_path, PARENTS, CHILDREN.format("REFERENCES parents (name)"))
     migrate(tmp_path, "INSERT INTO children VALUES ('k', 'v', 1)")
     run(tmp_path, ("b", "INSERT INTO homes VALUES ('h', NULL)"))
@@ -98,7 +98,7 @@ def test_a_key_of_the_app_that_binds_nobody_hinders_nobody(tmp_path: Path) -> No
     assert [("homes", ("h",), "deleted")] == told(undo_session(tmp_path, "b"))
 
 
-def test_a_row_that_only_its_number_tells_is_not_taken_for_another(tmp_path: Path) -> None:
+def test_a_row_known_only_by_its_rowid_is_not_confused(tmp_path: Path) -> None:
     """VACUUM renumbers such rows: the change of another session was reverted."""
     make_database(tmp_path)
     number = '"it\'s"'
@@ -117,7 +117,7 @@ def test_a_row_that_only_its_number_tells_is_not_taken_for_another(tmp_path: Pat
     assert undone.left
 
 
-def test_a_key_that_is_no_utf8_is_told_and_undone(tmp_path: Path) -> None:
+def test_a_key_of_invalid_utf8_is_shown_and_undone(tmp_path: Path) -> None:
     make_database(tmp_path)
     run(tmp_path, ("b", "INSERT INTO homes VALUES (CAST(x'61FF' AS TEXT), NULL)"))
 
@@ -198,7 +198,7 @@ def test_a_session_is_pruned_whole_so_that_none_is_undone_by_half(tmp_path: Path
     assert {("homes", ("h",)): (("str", "h"), ("str", "1"))} == rows_of(tmp_path / DATABASE)
 
 
-def test_a_hint_names_no_session_that_does_not_stay(tmp_path: Path) -> None:
+def test_a_hint_names_only_remaining_sessions(tmp_path: Path) -> None:
     make_database(tmp_path)
     run(tmp_path, ("a", "INSERT INTO tasks (id) VALUES (1)"))
     run(tmp_path, ("b", "UPDATE tasks SET id = 2"))

@@ -205,7 +205,7 @@ def _rows(opened: "Database", engine: str) -> dict[str, list[str]]:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("what", [*CHANGES, *OWN_CHANGES["sqlite"], *OWN_CHANGES["postgresql"]])
-def test_what_was_done_is_undone_and_done_again(root: Path, engine: str, what: str) -> None:
+def test_changes_are_undone_and_redone(root: Path, engine: str, what: str) -> None:
     statements = {**CHANGES, **OWN_CHANGES[engine]}.get(what)
     if statements is None:
         pytest.skip("tables of the other engine")
@@ -234,7 +234,7 @@ def test_a_change_is_shown_with_all_digits(root: Path, engine: str) -> None:
     assert {"v": 0.25, "doc": None} == entry.as_json()["after"]
 
 
-def test_all_that_a_session_made_goes(root: Path, engine: str) -> None:
+def test_all_rows_of_a_session_are_deleted(root: Path, engine: str) -> None:
     before = rows(root, engine)
     run(root, "first", *FIRST, BLOBS[engine], *FILL[engine])
     undone = undo_session(root, "first")

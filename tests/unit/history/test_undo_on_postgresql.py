@@ -137,7 +137,7 @@ def test_new_rows_go_and_the_undo_can_be_undone(root: Path) -> None:
     assert after == rows(root)
 
 
-def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
+def test_a_task_with_a_dependent_of_another_session_remains(root: Path) -> None:
     row = "INSERT INTO tasks (id, depends_on) OVERRIDING SYSTEM VALUE VALUES"
     run(
         root,
@@ -150,7 +150,7 @@ def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
     assert {left, ("tasks", (2,), "deleted")} == told(undo_session(root, "b"))
 
 
-def test_what_another_changed_is_left_with_both_versions(root: Path) -> None:
+def test_a_change_by_another_session_is_left_with_both_versions(root: Path) -> None:
     run(
         root,
         ("a", TASK),
@@ -166,7 +166,7 @@ def test_what_another_changed_is_left_with_both_versions(root: Path) -> None:
     assert ("new", "newer") == ((row.session or {})["title"], (row.now or {})["title"])
 
 
-def test_what_cascades_took_comes_back(root: Path) -> None:
+def test_cascaded_rows_are_restored(root: Path) -> None:
     run(
         root,
         ("a", "INSERT INTO homes VALUES ('h', 'n')"),
@@ -201,7 +201,7 @@ def test_no_cascade_of_an_undo_takes_rows_of_others(root: Path) -> None:
     assert before == rows(root)
 
 
-def test_a_row_whose_own_is_gone_stays_gone(root: Path) -> None:
+def test_a_row_without_its_parent_is_not_restored(root: Path) -> None:
     run(
         root,
         ("a", TASK),
@@ -227,7 +227,7 @@ def test_names_that_were_swapped_are_swapped_back(root: Path) -> None:
     assert [(1, "one"), (2, "two")] == query(root, "SELECT id, code FROM tasks ORDER BY id")
 
 
-def test_a_name_that_is_taken_stays_with_who_has_it(root: Path) -> None:
+def test_a_used_name_remains_with_its_row(root: Path) -> None:
     run(
         root,
         ("a", "INSERT INTO tasks (code) VALUES ('one'), ('two')"),
@@ -300,7 +300,7 @@ def test_the_log_is_of_a_task_a_session_and_a_number_of_entries(root: Path) -> N
     assert {"blob": "00FF"} == shown[2]["after"]["data"]
 
 
-def test_the_command_says_what_it_did_and_that_no_backup_was_made(root: Path) -> None:
+def test_the_command_reports_its_changes_and_the_missing_backup(root: Path) -> None:
     run(root, ("b", TASK))
     done = ralphgen("undo", "b", "--yes", cwd=root)
 
@@ -323,7 +323,7 @@ def test_a_value_that_others_wrote_again_is_theirs(root: Path) -> None:
     assert before == rows(root)
 
 
-def test_the_date_of_a_change_stays_if_others_changed_the_row(root: Path) -> None:
+def test_the_date_of_a_change_remains_if_others_changed_the_row(root: Path) -> None:
     query(root, "ALTER TABLE tasks ADD COLUMN updated date")
     run(
         root,

@@ -85,14 +85,14 @@ def test_a_second_undo_takes_no_line_of_another_session(root: Path) -> None:
     assert after == lines(root)
 
 
-def test_a_line_that_a_person_took_out_is_no_trouble(root: Path) -> None:
+def test_a_line_removed_by_the_user_is_harmless(root: Path) -> None:
     (root / ".ralph/progress.txt").write_text(f"{FIRST}\n", encoding="utf-8")
 
     assert not undo_session(root, "own").left
     assert [FIRST] == lines(root)
 
 
-def test_the_last_of_equal_lines_stays_with_another_session(root: Path) -> None:
+def test_the_last_of_equal_lines_remains_with_another_session(root: Path) -> None:
     (root / ".ralph/progress.txt").write_text(f"{FIRST}\n{SAME}\n", encoding="utf-8")
     undo_session(root, "own")
 
@@ -147,7 +147,7 @@ def killed_at(step: int, work: Callable[[], object], patch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("step", range(STEPS + 4))
-def test_what_is_killed_is_finished_by_the_next_command(
+def test_a_killed_undo_is_finished_by_the_next_command(
     root: Path, step: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     was_killed = killed_at(step, lambda: undo_session(root, "own"), monkeypatch)

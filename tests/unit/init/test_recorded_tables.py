@@ -48,7 +48,7 @@ CASES = [case for case in case_names(failing=False) if case != "queries"]
 
 
 @pytest.mark.parametrize("case", shortened(CASES, "full", "hostile", "tables"))
-def test_the_database_is_the_one_that_the_server_was_written_for(case: str, tmp_path: Path) -> None:
+def test_the_database_matches_the_server(case: str, tmp_path: Path) -> None:
     root = lay_down(case, tmp_path / "p")
     regenerate(root, force=False, say=quiet)
     (root / DATABASE).unlink()
@@ -59,7 +59,7 @@ def test_the_database_is_the_one_that_the_server_was_written_for(case: str, tmp_
     assert not checked(root, say=quiet).drift
 
 
-def test_tables_of_a_new_project_keep_what_no_record_has(clone: Path) -> None:
+def test_new_tables_keep_properties_that_no_record_has(clone: Path) -> None:
     initialized_anew(clone)
     (sql,) = query(clone, "SELECT sql FROM sqlite_master WHERE name = 'tasks'")[0]
     query(clone, "INSERT INTO features (name, display_name, acronym) VALUES ('a', 'A', 'A')")
@@ -208,7 +208,7 @@ def test_tables_that_only_queries_read_are_left_to_the_app(tmp_path: Path) -> No
         ("CREATE TABLE metadata (id TEXT COLLATE NOCASE PRIMARY KEY ON CONFLICT FAIL)", "CONFLICT"),
     ],
 )
-def test_what_the_record_does_not_say_is_refused(tmp_path: Path, statement: str, said: str) -> None:
+def test_an_incomplete_record_is_refused(tmp_path: Path, statement: str, said: str) -> None:
     own_clone(tmp_path, f"CREATE TABLE audit (id INTEGER);{OWN_TABLES}{statement};")
     with pytest.raises(ProjectError, match="cannot be created") as caught:
         initialized_anew(tmp_path)
@@ -218,7 +218,7 @@ def test_what_the_record_does_not_say_is_refused(tmp_path: Path, statement: str,
     assert not (tmp_path / DATABASE).exists()
 
 
-def test_what_disciplines_take_away_is_kept(clone: Path) -> None:
+def test_removals_by_disciplines_are_kept(clone: Path) -> None:
     before = (clone / ".ralph/mcp/policy.py").read_bytes()
     initialized_anew(clone)
 
@@ -258,7 +258,7 @@ def test_migrations_of_the_app_are_named_and_a_no_changes_nothing(clone: Path) -
     ]
 
 
-def test_nobody_is_asked_where_there_is_a_database_or_no_server(tmp_path: Path) -> None:
+def test_no_one_is_asked_with_a_database_or_without_a_server(tmp_path: Path) -> None:
     for _ in range(2):
         initialize(tmp_path, InitOptions(), say=quiet, agree=no_questions)
 
@@ -271,7 +271,7 @@ def test_nobody_is_asked_where_there_is_a_database_or_no_server(tmp_path: Path) 
         '{"schema": {"tasks": [{"name": "id", "type": "INTEGER); DROP TABLE tasks"}]}}',
     ],
 )
-def test_a_record_that_is_none_makes_no_database(clone: Path, text: str) -> None:
+def test_an_invalid_record_creates_no_database(clone: Path, text: str) -> None:
     (clone / ".ralph/mcp/project.json").write_text(text, encoding="utf-8")
     with pytest.raises(ProjectError, match="cannot be read, and there is no database"):
         initialized_anew(clone)

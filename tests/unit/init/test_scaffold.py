@@ -72,7 +72,7 @@ def test_a_link_to_nothing_is_not_replaced_by_a_database(tmp_path: Path) -> None
     assert not (path.parent / "nowhere").exists()
 
 
-def test_what_a_broken_off_init_left_is_replaced(tmp_path: Path) -> None:
+def test_leftovers_of_an_interrupted_init_are_replaced(tmp_path: Path) -> None:
     folder = tmp_path / ".ralph/db"
     folder.mkdir(parents=True)
     for suffix in ("", "-wal", "-shm"):
@@ -83,7 +83,7 @@ def test_what_a_broken_off_init_left_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_what_git_is_to_ignore_gets_the_lines_that_came_later(tmp_path: Path, end: str) -> None:
+def test_gitignore_gets_the_lines_of_later_versions(tmp_path: Path, end: str) -> None:
     path = tmp_path / IGNORED
     path.parent.mkdir()
     before = end.join(["# mine", "/backups/", "# /worktrees/", "*.tmp"])

@@ -107,13 +107,13 @@ def test_a_stack_holds_its_disciplines_in_order(
     assert rows == found
 
 
-def test_ids_are_those_of_the_column_stack_id() -> None:
+def test_ids_equal_the_column_stack_id() -> None:
     expected = {"generic": 1, "desktop": 2, "saas": 3, "mobile": 4, "empty": 0}
 
     assert expected == {stack.name: stack.id for stack in LOADED}
 
 
-def test_each_stack_has_a_title_of_its_own() -> None:
+def test_each_stack_has_a_unique_title() -> None:
     titles = [stack.title for stack in LOADED]
 
     assert len(STACKS) == len(set(titles))

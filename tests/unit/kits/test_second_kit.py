@@ -82,14 +82,14 @@ def test_init_switches_the_kit_on_and_lays_its_files_down(project: Path) -> None
     assert "Welcome.\n" == (project / "notes/inbox/lines.txt").read_text(encoding="utf-8")
 
 
-def test_a_second_init_keeps_what_the_kit_has_laid_down(other: Path) -> None:
+def test_a_second_init_keeps_the_files_of_the_kit(other: Path) -> None:
     (other / "notes/inbox/lines.txt").write_text("Mine.\n", encoding="utf-8")
     run("init", str(other), "--kit", "notes", "--no-install")
 
     assert "Mine.\n" == (other / "notes/inbox/lines.txt").read_text(encoding="utf-8")
 
 
-def test_a_context_that_nobody_has_changed_gets_the_tools_of_a_further_kit(tmp_path: Path) -> None:
+def test_a_context_that_no_one_has_changed_gets_the_tools_of_a_further_kit(tmp_path: Path) -> None:
     run("init", str(tmp_path), "--no-install", "--stack", "empty")
     done = run("init", str(tmp_path), "--kit", "notes", "--no-install")
     context = json.loads((tmp_path / ".ralph/mcp/context.json").read_text(encoding="utf-8"))
@@ -128,7 +128,7 @@ def test_the_kit_brings_its_package_its_runtime_and_its_texts(project: Path) -> 
     assert "ralph/tasks.py" in files
 
 
-def test_check_knows_the_kits_files(other: Path) -> None:
+def test_check_covers_the_files_of_the_kit(other: Path) -> None:
     assert 0 == run("check", str(other)).returncode
 
     (other / ".ralph/mcp/notes/notes.md").write_text("Mine.\n", encoding="utf-8")
@@ -201,7 +201,7 @@ def test_the_kit_answers_wrong_arguments_with_an_error_of_the_protocol(manual: D
     assert '"notebook"' in message
 
 
-def test_each_server_has_the_tools_of_its_own_kit(project: Path) -> None:
+def test_each_server_has_the_tools_of_its_kit(project: Path) -> None:
     with connected(project, "discuss", kit="ralph") as ralph:
         assert "list_notes" not in ralph.names()
         assert -32602 == ralph.protocol_error("list_notes")[0]
@@ -256,7 +256,7 @@ def test_settings_reach_the_server_and_the_facts(other: Path) -> None:
         )
 
 
-def test_a_second_init_takes_the_settings_of_a_kit_for_what_they_are(other: Path) -> None:
+def test_a_second_init_accepts_the_settings_of_a_kit(other: Path) -> None:
     (other / ".ralph/ralphgen.toml").write_text(f"{BOTH}[notes]\nlongest = 3\n", encoding="utf-8")
     done = run("init", str(other), "--kit", "notes", "--no-install")
 
@@ -274,13 +274,13 @@ def test_wrong_settings_are_refused_with_their_lines(other: Path) -> None:
     assert before == tree(other)
 
 
-def test_settings_of_a_kit_that_is_off_may_stay_in_the_config(other: Path) -> None:
+def test_settings_of_a_kit_that_is_off_may_remain_in_the_config(other: Path) -> None:
     done = regenerated(other, 'kits = ["ralph"]\n[notes]\nfolder = "elsewhere"\n')
 
     assert 0 == done.returncode, done.stderr
 
 
-def test_what_a_survey_cannot_use_is_shown_with_the_other_problems(other: Path) -> None:
+def test_problems_of_a_survey_are_shown_with_the_others(other: Path) -> None:
     (other / ".ralph/recipes").mkdir()
     (other / ".ralph/recipes/bad.toml").write_text("base = 1\n", encoding="utf-8")
     (other / "list").touch()
@@ -291,7 +291,7 @@ def test_what_a_survey_cannot_use_is_shown_with_the_other_problems(other: Path) 
     assert ".ralph/recipes/bad.toml:1:" in done.stderr
 
 
-def test_a_tool_without_a_place_says_why(other: Path) -> None:
+def test_a_tool_without_a_place_gives_the_reason(other: Path) -> None:
     (other / "empty").mkdir()
     done = regenerated(other, f'{BOTH}[notes]\nfolder = "empty"\n')
 
@@ -317,7 +317,7 @@ def test_the_kit_alone_leaves_nothing_of_ralphs_behind(other: Path) -> None:
         assert {"notes": {"inbox": ["Welcome."]}} == driver.call("list_notes")
 
 
-def test_the_first_kit_is_served_where_none_is_named(other: Path) -> None:
+def test_the_first_kit_is_served_by_default(other: Path) -> None:
     regenerated(other, 'kits = ["notes"]\n')
     (other / ".ralph/mcp/context.json").unlink()
     served = subprocess.run(

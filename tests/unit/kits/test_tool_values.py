@@ -52,7 +52,7 @@ def test_a_tool_is_explained_in_the_skill(kit: KitDefinition, tool: PlannedTool)
     assert {*tool.instead} <= {*kit.catalog} - {tool.name}
 
 
-def test_what_is_said_of_an_argument_is_said_of_one_that_there_is(plan: ServerPlan) -> None:
+def test_texts_on_arguments_name_existing_arguments(plan: ServerPlan) -> None:
     """A typo would leave an argument unbound, unreserved or with all of its values."""
     for kit, tool in planned(plan):
         named = {*tool.bound, *tool.reserved, *tool.writes_by}
@@ -104,7 +104,7 @@ def test_only_the_user_has_the_arguments_of_the_user(plan: ServerPlan) -> None:
                 assert (mine if session.is_users else set()) == found & mine, recipe
 
 
-def test_what_tools_share_is_said_once_with_the_names_of_those_that_are_there() -> None:
+def test_shared_texts_appear_once_with_the_present_tools() -> None:
     def tool(name: str, instruction: str, advice: str = "") -> Tool:
         return Tool(
             name, "", hints={}, run="", properties={}, instruction=instruction, advice=advice
@@ -121,7 +121,7 @@ def test_what_tools_share_is_said_once_with_the_names_of_those_that_are_there() 
     assert ["rows: c"] == instruction_lines(tools[2:])
 
 
-def test_a_session_without_tools_is_told_so(plan: ServerPlan) -> None:
+def test_a_session_without_tools_learns_so(plan: ServerPlan) -> None:
     session = supposed_session(plan.policy, "yap", "dela")
 
     assert "About. This session has no tools on this server." == standard_instructions("About.")(

@@ -56,7 +56,7 @@ def test_claude_code_with_a_key_has_no_reset() -> None:
 
 
 @pytest.mark.parametrize("status", ["allowed", "allowed_warning"])
-def test_events_of_a_healthy_claude_code_session_are_no_limit(status: str) -> None:
+def test_events_of_a_healthy_claude_code_session_are_not_a_limit(status: str) -> None:
     info = {"status": status, "resetsAt": 1_795_700_000, "overageStatus": "rejected"}
     for reader in (ClaudeReader(None), read(ClaudeReader(None), "claude_five_hours")):
         reader.taken(json.dumps({"type": "rate_limit_event", "rate_limit_info": info}))

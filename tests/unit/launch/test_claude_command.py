@@ -21,7 +21,7 @@ def command(profile: str = "task_execution", **options: Any) -> tuple[str, ...]:
     return launch_command(session_in(Path("/p"), profile), LaunchOptions(**given))
 
 
-def test_a_session_that_prints_is_told_its_servers_its_tools_and_what_it_must_not_touch() -> None:
+def test_a_printing_session_gets_servers_tools_and_denied_files() -> None:
     expected = (
         *("claude", "-p", "--output-format", "stream-json", "--verbose"),
         *("--allowedTools", "mcp__ralph__get_task", "mcp__ralph__set_task_status"),
@@ -47,7 +47,7 @@ def test_in_another_work_tree_the_projects_own_folder_is_denied_by_its_whole_pat
     assert "Edit(//p/.ralph)" not in found  # it holds the worktree
 
 
-def test_a_conversation_gets_its_prompt_last_whatever_it_begins_with() -> None:
+def test_a_conversation_gets_its_prompt_last() -> None:
     found = command("ramble", prompt="--help me", printing=False, passed_through=("--add-dir", "x"))
 
     assert ("--strict-mcp-config", "--add-dir", "x", "--", "--help me") == found[-5:]
@@ -59,13 +59,13 @@ def test_a_conversation_without_a_prompt_just_opens() -> None:
     assert "--strict-mcp-config" == command("manual", prompt="", printing=False)[-1]
 
 
-def test_what_is_passed_through_follows_our_options_so_that_it_counts() -> None:
+def test_passed_options_follow_ours_and_override_them() -> None:
     found = command(model="sonnet", max_turns=3, passed_through=("--model", "haiku"))
 
     assert ("--model", "sonnet", "--max-turns", "3", "--model", "haiku") == found[-6:]
 
 
-def test_who_the_agent_is_stands_in_a_file_that_the_command_line_names() -> None:
+def test_the_role_of_the_agent_is_in_a_file_on_the_command_line() -> None:
     session = session_in(Path("/p"))
     (served,) = session.served
     served = replace(served, brief=Brief(system="SYSTEM", task="TASK", most=9, sections=()))
@@ -77,9 +77,7 @@ def test_who_the_agent_is_stands_in_a_file_that_the_command_line_names() -> None
 
 
 @pytest.mark.parametrize(("asked", "expected"), [("", "haiku"), ("opus", "opus")])
-def test_the_model_of_the_recipe_is_used_where_no_other_is_asked_for(
-    asked: str, expected: str
-) -> None:
+def test_the_model_of_the_recipe_is_the_default(asked: str, expected: str) -> None:
     session = replace(session_in(Path("/p")), model="haiku")
     found = launch_command(session, LaunchOptions("go", printing=True, model=asked))
 
@@ -115,14 +113,12 @@ def test_no_name_of_the_project_becomes_an_option(name: str) -> None:
         ({"printing": False, "prompt": "é" * LONGEST_ARGUMENT}, "200,000 bytes"),
     ],
 )
-def test_what_cannot_be_started_is_refused_in_a_sentence(
-    options: dict[str, Any], words: str
-) -> None:
+def test_an_impossible_start_is_refused_in_a_sentence(options: dict[str, Any], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         command(**options)
 
 
-def test_only_the_recipes_that_need_no_person_print() -> None:
+def test_only_recipes_without_a_user_print() -> None:
     profiles = (
         *("braindump", "yap", "ramble", "discuss", "task_execution", "opus_review", "enrichment"),
         *("interactive", "manual"),

@@ -68,7 +68,7 @@ def settings(argv: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def test_it_is_told_the_servers_of_the_session_and_no_others(session: PreparedSession) -> None:
+def test_codex_gets_only_the_servers_of_the_session(session: PreparedSession) -> None:
     call = Codex().call(session, LaunchOptions("go", printing=True, model="m"))
     servers = settings(call.argv)["mcp_servers"]
 
@@ -87,7 +87,7 @@ def test_it_is_told_the_servers_of_the_session_and_no_others(session: PreparedSe
     assert ["ralph", "browser", "far", "own"] == list(servers)
 
 
-def test_no_secret_stands_on_its_command_line(session: PreparedSession) -> None:
+def test_no_secret_is_on_its_command_line(session: PreparedSession) -> None:
     call = Codex().call(session, LaunchOptions("go", printing=True))
     headers = settings(call.argv)["mcp_servers"]["far"]["env_http_headers"]
 
@@ -111,7 +111,7 @@ def test_a_server_of_a_discipline_gets_the_variables_of_its_entry(
     assert HIDDEN == done.stdout.strip()
 
 
-def test_the_dsn_is_for_the_servers_and_not_for_what_the_agent_runs(
+def test_the_dsn_is_passed_to_servers_and_not_to_commands_of_the_agent(
     session: PreparedSession,
 ) -> None:
     folder = session.root / ".ralph"
@@ -126,7 +126,7 @@ def test_the_dsn_is_for_the_servers_and_not_for_what_the_agent_runs(
     assert "env_vars" not in found["mcp_servers"]["browser"]
 
 
-def test_who_it_is_stands_before_its_prompt(session: PreparedSession) -> None:
+def test_the_role_is_before_the_prompt(session: PreparedSession) -> None:
     call = Codex().call(session, LaunchOptions("go", printing=True))
 
     assert "WHO\n\ngo" == call.given
@@ -136,7 +136,7 @@ def test_who_it_is_stands_before_its_prompt(session: PreparedSession) -> None:
 @pytest.mark.parametrize(
     ("profile", "base"), [("task_execution", ":workspace"), ("opus_review", ":read-only")]
 )
-def test_its_commands_cannot_change_what_is_the_servers_alone(
+def test_commands_cannot_change_the_servers_files(
     session: PreparedSession, profile: str, base: str
 ) -> None:
     session = replace(session, profile=profile)
@@ -156,7 +156,7 @@ def test_a_conversation_has_its_prompt_behind_all_options(session: PreparedSessi
     assert ("--search", "--", "WHO\n\n--yolo") == found[-3:]
 
 
-def test_what_it_cannot_be_told_is_refused(session: PreparedSession) -> None:
+def test_unsupported_options_are_refused(session: PreparedSession) -> None:
     with pytest.raises(UsageError, match='does not support "--max-turns"'):
         Codex().call(session, LaunchOptions("go", printing=True, max_turns=3))
     program(session.root, "print('nothing')")

@@ -50,7 +50,7 @@ def settings(session: PreparedSession, **options: Any) -> dict[str, Any]:
     return found
 
 
-def test_it_is_told_the_servers_of_the_session_and_no_others(session: PreparedSession) -> None:
+def test_codex_gets_only_the_servers_of_the_session(session: PreparedSession) -> None:
     found = settings(session)
 
     assert {
@@ -89,7 +89,7 @@ def test_its_home_is_of_the_session_and_lets_it_log_in(session: PreparedSession)
     assert ("gemini",) == GeminiCli().leftovers
 
 
-def test_it_reads_its_prompt_and_edits_where_that_is_its_work(session: PreparedSession) -> None:
+def test_gemini_reads_its_prompt_and_edits_if_allowed(session: PreparedSession) -> None:
     call = GeminiCli().call(session, LaunchOptions("go", printing=True, model="m"))
     review = replace(session, profile="opus_review")
     other = GeminiCli().call(review, LaunchOptions("go", printing=True))
@@ -108,7 +108,7 @@ def test_a_conversation_gets_its_prompt_as_an_option(session: PreparedSession) -
     assert "" == call.given
 
 
-def test_a_number_of_turns_stands_in_its_settings(session: PreparedSession) -> None:
+def test_the_number_of_turns_is_in_the_settings(session: PreparedSession) -> None:
     assert {"maxSessionTurns": 3} == settings(session, max_turns=3)["model"]
 
 
@@ -150,7 +150,7 @@ def test_settings_that_cannot_be_read_are_no_reason_to_leave_them_out(
         (".claude/skills/a/SKILL.md", False),
     ],
 )
-def test_what_is_the_servers_alone_is_denied_to_its_edits(
+def test_edits_of_the_servers_files_are_denied(
     session: PreparedSession, path: str, *, denied: bool
 ) -> None:
     call = GeminiCli().call(session, LaunchOptions("go", printing=True))
@@ -191,7 +191,7 @@ def test_its_events_are_shown() -> None:
     assert ["t"] == [line.tool for line in lines if line.tool]
 
 
-def test_what_it_has_used_is_counted() -> None:
+def test_usage_is_counted() -> None:
     stats = {"input_tokens": 400, "output_tokens": 40, "models": {"gemini-x": {}}}
     reader, _ = read(BEGUN, {"type": "result", "status": "success", "stats": stats})
 

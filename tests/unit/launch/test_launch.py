@@ -69,7 +69,7 @@ def test_a_session_is_shown_line_by_line(launch: Launch) -> None:
     ] == launch.lines
 
 
-def test_raw_passes_the_events_on_as_they_are(launch: Launch) -> None:
+def test_raw_passes_the_events_on_unchanged(launch: Launch) -> None:
     lines = [json.dumps(START), '{ "type": "assistant",   "é": 1.50 }']
     launch.program("", "\n".join(lines))
 
@@ -77,7 +77,7 @@ def test_raw_passes_the_events_on_as_they_are(launch: Launch) -> None:
     assert lines == launch.lines
 
 
-def test_raw_stays_json_where_the_terminal_lacks_the_characters(launch: Launch) -> None:
+def test_raw_output_is_json_on_a_limited_terminal(launch: Launch) -> None:
     launch.program("", START, '{"type": "new", "text": "\U0001f600"}\n')
     written = io.BytesIO()
     launch.out = io.TextIOWrapper(written, encoding="ascii")
@@ -156,16 +156,14 @@ def test_a_stream_without_a_first_event_proves_nothing(launch: Launch) -> None:
         ("os.kill(os.getpid(), signal.SIGSEGV)", ["Claude Code was ended by signal 11"]),
     ],
 )
-def test_an_agent_that_fails_has_a_code_of_its_own(
-    launch: Launch, body: str, said: list[str]
-) -> None:
+def test_a_failing_agent_has_its_own_exit_code(launch: Launch, body: str, said: list[str]) -> None:
     launch.program(body, START)
 
     assert 6 == launch.run()
     assert said == launch.said
 
 
-def test_what_it_says_on_standard_error_is_passed_on(launch: Launch) -> None:
+def test_standard_error_is_passed_on(launch: Launch) -> None:
     launch.program("print('a complaint', file=sys.stderr)", START)
 
     assert 0 == launch.run()
@@ -185,7 +183,7 @@ def test_the_prompt_arrives_whole_however_long_it_is(launch: Launch) -> None:
     assert 0 == launch.run(prompt="é" * 1_000_000)
 
 
-def test_lines_that_are_no_events_are_said_and_do_no_harm(launch: Launch) -> None:
+def test_other_lines_are_printed_and_harmless(launch: Launch) -> None:
     launch.program(
         "os.write(1, b'\\xff\\xfe\\n' + b'{\"half\": ')",
         START,
@@ -208,7 +206,7 @@ def test_lines_that_are_no_events_are_said_and_do_no_harm(launch: Launch) -> Non
     ]
 
 
-def test_nothing_that_a_model_says_can_steer_the_terminal(launch: Launch) -> None:
+def test_output_of_a_model_cannot_control_the_terminal(launch: Launch) -> None:
     evil = "\x1b]0;owned\x07 \x9b31m \r \u202e \ud800 \x7f tab\tkept"
     call = {"type": "tool_use", "id": "1", "name": f"x{evil}", "input": {evil: evil}}
     failed = {"type": "tool_result", "tool_use_id": "1", "is_error": True, "content": evil}
@@ -228,7 +226,7 @@ def test_nothing_that_a_model_says_can_steer_the_terminal(launch: Launch) -> Non
     assert r"\x1b]0;owned\x07 \x9b31m \r \u202e \ud800 \x7f tab	kept" == launch.lines[1]
 
 
-def test_without_claude_code_a_sentence_says_where_to_get_it(
+def test_without_claude_code_a_sentence_names_its_source(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(launch.root))

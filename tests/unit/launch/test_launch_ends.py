@@ -48,7 +48,7 @@ def test_when_the_time_is_up_nothing_runs_any_more(launch: Launch) -> None:
     ]
 
 
-def test_processes_that_are_deaf_and_in_groups_of_their_own_are_killed(
+def test_processes_that_ignore_signals_in_their_own_groups_are_killed(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ralphgen.agents.process.GRACE", 0.3)

@@ -123,7 +123,7 @@ def test_a_session_without_a_task_to_close_ends_well(root: Path) -> None:
     assert "task 1 is draft: ended, 3 turns" in done.stderr
 
 
-def test_what_the_agent_did_is_kept_for_its_user_alone(root: Path) -> None:
+def test_the_log_of_an_agent_is_private_to_its_user(root: Path) -> None:
     done = launched(root, DONE + ENDS)
     (folder,) = (root / ".ralph/mcp/sessions").iterdir()
     transcript = folder / "transcript.jsonl"
@@ -134,7 +134,7 @@ def test_what_the_agent_did_is_kept_for_its_user_alone(root: Path) -> None:
     assert 0o600 == stat.S_IMODE(transcript.stat().st_mode)
 
 
-def test_nothing_is_kept_where_that_is_switched_off(root: Path) -> None:
+def test_nothing_is_kept_if_switched_off(root: Path) -> None:
     config = root / ".ralph/ralphgen.toml"
     config.write_text("[sessions]\ntranscripts = false\n", encoding="utf-8")
     done = launched(root, ENDS)
@@ -177,7 +177,7 @@ def test_the_files_that_the_agent_changed_are_named_committed_or_not(root: Path)
     assert "changed: no file\n" in launched(root, ENDS).stderr
 
 
-def test_without_git_nothing_is_said_of_files(root: Path) -> None:
+def test_without_git_files_are_not_mentioned(root: Path) -> None:
     (root / "old.py").write_text("", encoding="utf-8")
 
     assert "changed" not in launched(root, f"os.remove('old.py')\n{ENDS}").stderr
@@ -239,7 +239,7 @@ def trusted(root: Path) -> None:
     add_to_record(root, [item.digest for item in check_items(read_settings(root).done)])
 
 
-def test_a_file_that_a_launched_agent_changed_is_no_baseline(tmp_path: Path) -> None:
+def test_a_file_changed_by_a_launched_agent_is_not_a_baseline(tmp_path: Path) -> None:
     """It writes once its server has ended; the user's own edit afterwards needs no question."""
     root = tmp_path / "p"
     written(root, [("tests/run.py", "raise SystemExit(1)")])

@@ -152,7 +152,7 @@ def test_it_gets_the_paths_of_its_session_in_the_places_of_its_arguments(
     } == told
 
 
-def test_without_a_place_for_it_the_system_part_stands_before_the_prompt(root: Path) -> None:
+def test_without_a_placeholder_the_system_part_is_before_the_prompt(root: Path) -> None:
     launch = launched(root, "print(open(sys.argv[1]).read())", "{prompt_file}")
     brief = launch.session.brief
     assert brief is not None
@@ -162,7 +162,7 @@ def test_without_a_place_for_it_the_system_part_stands_before_the_prompt(root: P
     assert f"{brief.system}\n\n{brief.task}\n\n".splitlines() == texts
 
 
-def test_places_are_replaced_once_and_other_braces_stay(root: Path) -> None:
+def test_places_are_replaced_once_and_other_braces_remain(root: Path) -> None:
     words = ("{config}{config}", "{prompt}", "a{b}", "$HOME", "*")
     launch = launched(root, "print(json.dumps({'words': sys.argv[1:]}))", *words)
     launch.run()
@@ -185,9 +185,7 @@ def test_places_are_replaced_once_and_other_braces_stay(root: Path) -> None:
         ("print('{\"cost_usd\": Infinity}')", (None, None, None, None)),
     ],
 )
-def test_its_last_line_says_what_it_has_used(
-    root: Path, body: str, used: tuple[object, ...]
-) -> None:
+def test_the_last_line_reports_usage(root: Path, body: str, used: tuple[object, ...]) -> None:
     launched(root, body).run()
     row = "turns, input_tokens, output_tokens, cost_usd, agent"
 
@@ -203,13 +201,13 @@ def test_its_last_line_says_what_it_has_used(
         ("sys.exit(75)", "rate limited", 6),
     ],
 )
-def test_its_exit_code_says_how_it_ended(root: Path, body: str, word: str, code: int) -> None:
+def test_the_exit_code_gives_the_outcome(root: Path, body: str, word: str, code: int) -> None:
     outcome = launched(root, body).run().outcome
 
     assert (word, code) == (outcome.word, outcome.exit_code)
 
 
-def test_what_it_writes_is_kept_as_json_whatever_it_is(root: Path) -> None:
+def test_any_output_is_kept_as_json(root: Path) -> None:
     launch = launched(root, "print('half \\x1b[31m')\nprint('{\"a\": 1}')")
     launch.run()
     path = launch.session.folder / "transcript.jsonl"
@@ -220,7 +218,7 @@ def test_what_it_writes_is_kept_as_json_whatever_it_is(root: Path) -> None:
     assert (r"half \x1b[31m",) == launch.lines.get().texts
 
 
-def test_an_agent_on_a_thread_ends_when_it_is_told_to(root: Path) -> None:
+def test_an_agent_on_a_thread_ends_on_request(root: Path) -> None:
     launch = launched(root, f"print(os.getpid(), file=sys.stderr)\n{WAITS}")
     thread = threading.Thread(target=launch.run)
     thread.start()
@@ -235,7 +233,7 @@ def test_an_agent_on_a_thread_ends_when_it_is_told_to(root: Path) -> None:
         os.kill(int(said.removeprefix("mine: ")), 0)
 
 
-def test_what_it_complains_of_is_said_by_lines_and_to_its_end(root: Path) -> None:
+def test_standard_error_is_printed_by_lines_to_its_end(root: Path) -> None:
     launch = launched(root, "sys.stderr.write('one\\ntwo \\x1b')")
     launch.run()
 
@@ -249,7 +247,7 @@ def test_a_session_that_is_stopped_before_it_begins_runs_no_turn(root: Path) -> 
     assert "stopped" == launch.run().outcome.word
 
 
-def test_a_name_that_is_none_is_refused_with_the_nearest(root: Path) -> None:
+def test_an_unknown_name_is_refused_with_the_nearest(root: Path) -> None:
     with pytest.raises(UsageError, match='did you mean "claude"'):
         find_agent("cloude", Config())
     done = ralphgen("launch", "task_execution", "--task", "1", "--agent", "minne", cwd=root)
@@ -259,7 +257,7 @@ def test_a_name_that_is_none_is_refused_with_the_nearest(root: Path) -> None:
 
 
 @pytest.mark.parametrize("option", [("--model", "x"), ("--max-turns", "3")])
-def test_what_it_cannot_be_told_is_refused(root: Path, option: tuple[str, str]) -> None:
+def test_unsupported_options_are_refused(root: Path, option: tuple[str, str]) -> None:
     configured(root, command(root, ""))
     done = started(root, *option)
 
@@ -268,7 +266,7 @@ def test_what_it_cannot_be_told_is_refused(root: Path, option: tuple[str, str]) 
     assert not [*(root / ".ralph/mcp/sessions").iterdir()]
 
 
-def test_the_command_launch_starts_it_and_says_once_what_it_cannot_do(root: Path) -> None:
+def test_launch_starts_the_agent_and_reports_its_limits_once(root: Path) -> None:
     done = "agent.call('set_task_status', status='done')"
     support = str(Path(__file__).parents[2] / "support")
     body = f"sys.path.insert(0, {support!r})\nfrom scripted_agent import Agent\n"

@@ -43,7 +43,7 @@ def came_to(end: AgentEnd, status: str | None, *, closes: bool = True) -> tuple[
 
 @pytest.mark.parametrize("status", ["draft", "pending", "in_progress", None])
 @pytest.mark.parametrize("how", OPEN)
-def test_a_task_that_is_open_says_how_the_agent_ended(how: str, status: str | None) -> None:
+def test_an_open_task_reports_the_end_of_its_agent(how: str, status: str | None) -> None:
     assert OPEN[how] == came_to(ENDS[how], status)
 
 
@@ -57,7 +57,7 @@ def test_the_state_of_the_task_counts_however_the_agent_ended(
 
 @pytest.mark.parametrize("status", ["done", "pending", None])
 @pytest.mark.parametrize("how", ENDS)
-def test_a_session_that_closes_no_task_says_how_the_agent_ended(
+def test_a_session_without_a_task_reports_the_end_of_its_agent(
     how: str, status: str | None
 ) -> None:
     expected = ("ended", 0) if how == "it ended" else OPEN[how]
@@ -66,7 +66,7 @@ def test_a_session_that_closes_no_task_says_how_the_agent_ended(
 
 
 @pytest.mark.parametrize("closes", [True, False])
-def test_a_signal_of_a_person_counts_before_all_else(*, closes: bool) -> None:
+def test_a_signal_of_the_user_takes_precedence(*, closes: bool) -> None:
     assert ("stopped", 130) == came_to(AgentEnd(by_person=2), "done", closes=closes)
     assert ("stopped", 143) == came_to(AgentEnd(by_person=15), None, closes=closes)
 
@@ -98,7 +98,7 @@ def test_a_session_is_there_to_close_its_task_if_it_may_call_it_done(
     assert expected == closes_task(session)
 
 
-def test_tokens_count_by_model_for_the_sum_stays_at_0_when_the_money_is_spent() -> None:
+def test_tokens_count_by_model_even_if_the_sum_is_0() -> None:
     counts = {"inputTokens": 10, "cacheReadInputTokens": 5, "outputTokens": 3}
     result = {
         "num_turns": 2,
@@ -124,5 +124,5 @@ def test_without_models_the_sum_counts() -> None:
         {"num_turns": None, "usage": {"input_tokens": "1"}, "modelUsage": {"opus": 7}},
     ],
 )
-def test_what_is_not_said_is_not_made_up(result: dict[str, Any]) -> None:
+def test_missing_usage_is_not_invented(result: dict[str, Any]) -> None:
     assert Usage() == usage_of(result)

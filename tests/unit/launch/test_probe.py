@@ -36,13 +36,13 @@ def entry(body: str, **env: str) -> dict[str, Any]:
         ({"type": "http", "url": "http://nowhere.invalid/"}, ""),
     ],
 )
-def test_a_server_that_cannot_start_says_why(
+def test_a_server_that_cannot_start_gives_the_reason(
     tmp_path: Path, server: dict[str, Any], expected: str
 ) -> None:
     assert expected == failure_of(server, tmp_path)
 
 
-def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_server_is_not_awaited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ralphgen.agents.process.PATIENCE", 0.3)
     before = time.monotonic()
 
@@ -50,7 +50,7 @@ def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
     assert time.monotonic() - before < 20
 
 
-def test_what_it_says_holds_none_of_its_secrets(tmp_path: Path) -> None:
+def test_output_of_a_server_holds_no_secret(tmp_path: Path) -> None:
     body = "import os, sys; sys.exit(f'the key {os.environ[\"KEY\"]} is wrong')"
 
     assert "ended with exit code 1: the key *** is wrong" == failure_of(
@@ -58,7 +58,7 @@ def test_what_it_says_holds_none_of_its_secrets(tmp_path: Path) -> None:
     )
 
 
-def test_it_gets_what_an_agent_gives_it_and_no_key_of_a_person(
+def test_a_probed_server_gets_the_environment_of_an_agent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("RALPH_KEY", "RALPH_ADMIN_DSN", "RALPH_TOKEN", "MINE"):

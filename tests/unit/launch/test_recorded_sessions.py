@@ -49,7 +49,7 @@ def record(root: Path) -> dict[str, Any]:
     return dict(zip(COLUMNS, row, strict=True))
 
 
-def test_a_session_is_on_record_with_what_it_came_to_and_has_used(root: Path) -> None:
+def test_a_session_is_recorded_with_result_and_usage(root: Path) -> None:
     git = ("git", "-c", "user.name=n", "-c", "user.email=e@example.org")
     for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "first"]):
         subprocess.run([*git, *command], cwd=root, check=True)
@@ -133,7 +133,7 @@ def test_a_dry_run_is_not_on_record(root: Path) -> None:
     assert [] == query(root, "SELECT id FROM ralphgen_sessions")
 
 
-def test_a_record_that_cannot_be_written_stops_nobody(root: Path) -> None:
+def test_a_failed_record_stops_no_session(root: Path) -> None:
     run_sql(
         root,
         "ALTER TABLE ralphgen_sessions ADD COLUMN room TEXT CHECK (outcome IS NULL)",
@@ -145,7 +145,7 @@ def test_a_record_that_cannot_be_written_stops_nobody(root: Path) -> None:
     assert "warning: the session was not recorded" in said
 
 
-def test_a_task_that_was_left_open_is_given_back_with_a_comment(root: Path) -> None:
+def test_a_task_that_was_left_open_is_released_with_a_comment(root: Path) -> None:
     begun = "agent.call('set_task_status', status='in_progress')\n"
     code, said = launched(root, f"{begun}agent.ends()")
     ((session,),) = query(root, "SELECT id FROM ralphgen_sessions")

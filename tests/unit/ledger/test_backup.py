@@ -31,7 +31,7 @@ def titles(file: Path) -> list[str]:
         return [title for (title,) in connection.execute("SELECT title FROM tasks ORDER BY id")]
 
 
-def test_it_holds_what_is_in_the_log_too_and_is_one_file_of_the_users(root: Path) -> None:
+def test_a_backup_includes_the_log_and_is_one_private_file(root: Path) -> None:
     with closing(sqlite3.connect(root / DATABASE)) as writer:
         writer.execute("PRAGMA journal_mode = WAL")
         writer.execute("UPDATE tasks SET title = 'in the log'")
@@ -54,7 +54,7 @@ def test_the_newest_five_are_kept_and_files_of_others(root: Path) -> None:
     assert {*made[3:], root / FOLDER / "ralph-mine.db"} == left
 
 
-def test_the_one_just_made_stays_though_the_clock_was_set_back(root: Path) -> None:
+def test_the_newest_backup_remains_despite_a_wrong_clock(root: Path) -> None:
     later = time.time() + 100_000
     for _ in range(5):
         os.utime(make_backup(root), (later, later))
@@ -64,7 +64,7 @@ def test_the_one_just_made_stays_though_the_clock_was_set_back(root: Path) -> No
     assert 5 == len([*(root / FOLDER).glob("*.db")])
 
 
-def test_those_of_one_second_get_names_of_their_own(root: Path) -> None:
+def test_backups_of_one_second_get_different_names(root: Path) -> None:
     with ThreadPoolExecutor(6) as threads:
         made = [*threads.map(lambda _: make_backup(root), range(6))]
 
@@ -87,7 +87,7 @@ def test_a_file_that_is_there_is_never_replaced(root: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("target", ["nowhere/there.db", "p/x/y.db"])
-def test_a_target_that_cannot_be_is_told(root: Path, tmp_path: Path, target: str) -> None:
+def test_an_impossible_target_is_reported(root: Path, tmp_path: Path, target: str) -> None:
     with pytest.raises(ProjectError, match="cannot be written: no such file"):
         make_backup(root, tmp_path / target)
 

@@ -46,7 +46,7 @@ def older(root: Path) -> None:
         query(root, statement)
 
 
-def test_what_the_files_hold_becomes_rows_and_is_written_back(root: Path) -> None:
+def test_entries_of_files_become_rows_and_are_written_again(root: Path) -> None:
     assert add_tables(root)
     first, second = PROGRESS.removesuffix("\n").rsplit("\n", 1)
     assert [("progress.txt", first), ("progress.txt", second)] == query(root, ROWS)
@@ -95,7 +95,7 @@ def test_old_entries_are_never_pruned(root: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("/nowhere/there")])
-def test_a_file_that_is_none_holds_nothing_up_or_says_so(root: Path, make: object) -> None:
+def test_an_invalid_file_is_skipped_or_reported(root: Path, make: object) -> None:
     assert callable(make)
     (root / ".ralph/progress.txt").unlink()
     make(root / ".ralph/progress.txt")

@@ -58,7 +58,7 @@ def schema_of(root: Path) -> list[tuple[str, str]]:
     return query(root, "SELECT name, sql FROM sqlite_master ORDER BY name")
 
 
-def test_they_are_added_once_beside_the_apps_own_and_removed_whole(root: Path) -> None:
+def test_tables_are_added_once_next_to_the_apps_and_removed_completely(root: Path) -> None:
     before = schema_of(root)
 
     assert read_state(root).version is None
@@ -72,7 +72,7 @@ def test_they_are_added_once_beside_the_apps_own_and_removed_whole(root: Path) -
     assert before == schema_of(root)
 
 
-def test_tables_of_the_app_stay_with_their_rows(root: Path) -> None:
+def test_tables_of_the_app_remain_with_their_rows(root: Path) -> None:
     """One was dropped for its name, and rows went that refer to a table of the ledger."""
     add_tables(root)
     run_sql(
@@ -181,7 +181,7 @@ def evidence(session: str, started: str, task: int = 1, exit_code: int | None = 
     )
 
 
-def test_evidence_is_told_newest_first_as_it_was_stored(root: Path) -> None:
+def test_evidence_is_listed_newest_first_as_stored(root: Path) -> None:
     add_tables(root)
     with closing(Database(str(root / DATABASE))) as database:
         for told in (
@@ -231,7 +231,7 @@ def test_every_column_of_a_session_can_be_stored(root: Path) -> None:
         assert {"id", "merged", *SESSION_COLUMNS} == {name for (name,) in found}
 
 
-def test_pruning_keeps_what_is_newer_and_sessions_with_a_record_or_without_an_end(
+def test_pruning_keeps_newer_rows_and_sessions_with_a_record_or_without_an_end(
     root: Path,
 ) -> None:
     add_tables(root)

@@ -260,7 +260,7 @@ def test_earlier_end_of_the_run_counts(limits: Limits, reason: str, cause: str) 
     assert (reason, 7, cause) == (stop.reason, stop.exit_code, stop.cause)
 
 
-def test_laptop_that_slept_past_the_reset_goes_on() -> None:
+def test_laptop_that_slept_past_the_reset_continues() -> None:
     night = Night("claude", limits=Limits(until=NOON + 10 * HOUR))
     night.limited(NOON + 5 * HOUR)
     night.wall += 5 * HOUR + 30  # the other clock stood still
@@ -270,7 +270,7 @@ def test_laptop_that_slept_past_the_reset_goes_on() -> None:
     assert "until" == night.stopped().cause
 
 
-def test_clock_that_is_set_back_lengthens_no_wait() -> None:
+def test_clock_that_goes_backwards_lengthens_no_wait() -> None:
     night = Night("claude", limits=Limits(until=NOON + 10 * HOUR))
     night.limited(NOON + 5 * HOUR)
     night.wall -= 30 * 24 * HOUR
@@ -322,7 +322,7 @@ print("goes on", flush=True)
 
 
 @pytest.mark.slow
-def test_process_that_was_stopped_goes_on_after_the_reset() -> None:
+def test_process_that_was_stopped_continues_after_the_reset() -> None:
     command = [sys.executable, "-c", STOPPED]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

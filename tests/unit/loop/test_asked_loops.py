@@ -83,7 +83,7 @@ def test_stopped_now_it_gives_its_tasks_back(tmp_path: Path) -> None:
     assert ({1: "pending"}, []) == (project.statuses(), project.held())
 
 
-def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
+def test_impossible_requests_are_refused(tmp_path: Path) -> None:
     project = waiting(tmp_path, 1)
     with pytest.raises(UsageError, match="no loop of this project is running on this machine"):
         ask_loops(project.root, "pause")
@@ -126,7 +126,7 @@ def test_an_error_that_ends_it_early_is_its_last_event(tmp_path: Path) -> None:
     assert last["reason"].partition("\n")[0] in done.stderr
 
 
-def test_events_of_which_some_are_no_json_are_read(tmp_path: Path) -> None:
+def test_events_are_read_despite_invalid_lines(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 1, {})
     project.loop()
     (stored,) = stored_loops(project.root)
@@ -155,7 +155,7 @@ def test_one_session_of_a_loop_is_stopped_and_the_next_task_comes_first(tmp_path
     assert not any(launcher_of(one.folder) for one in stored_sessions(project.root))
 
 
-def test_a_launched_session_says_who_watches_it_and_is_stopped(tmp_path: Path) -> None:
+def test_a_launched_session_names_its_watcher_and_is_stopped(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 1, {"*": [["begin", "hang"]]})
     launched = project.launched("task_execution", "--task", "1")
     project.wait_for("begin", 1)

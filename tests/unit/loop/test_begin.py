@@ -63,7 +63,7 @@ class TestBeforeItBegins:
         assert git(root, "branch", "--show-current").strip() == refuse_unmergeable(root, SETTLED)
         refuse_red_base(root, [1, 2], SETTLED, say)
 
-    def test_changed_files_are_refused_but_for_the_projects_own(self, root: Path) -> None:
+    def test_changed_files_are_refused_except_for_the_projects_own(self, root: Path) -> None:
         git(root, "add", "--force", ".ralph/db/ralph.db")
         git(root, "commit", "--quiet", "--message", "the database too")
         query(root, "UPDATE tasks SET title = 'Other' WHERE id = 1")
@@ -89,7 +89,7 @@ class TestBeforeItBegins:
             prepare(root, 1, 1, SETTLED, say)
         assert name == branch_of(root)
 
-    def test_nobody_to_commit_as_is_refused(
+    def test_a_missing_git_identity_is_refused(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOME", str(root.parent))

@@ -105,7 +105,7 @@ def test_all_tasks_are_done_once_by_several_workers() -> None:
     assert ("stop", 0, {"done": 40}) == (last["event"], last["exit_code"], last["outcomes"])
 
 
-def test_an_error_that_stays_ends_it_with_its_exit_code() -> None:
+def test_an_error_that_remains_ends_it_with_its_exit_code() -> None:
     class Broken(Merging):
         def session(self, job: Assignment, worker: int) -> Result:
             raise ProjectError(f"worker {worker} {job.seen}")
@@ -155,7 +155,7 @@ def test_merges_that_wait_are_made_before_the_next_task_or_named_at_the_end() ->
     assert {"merge pending": 0, "done": 2} == run.totals.outcomes
 
 
-def test_ctrl_c_lets_end_what_runs() -> None:
+def test_ctrl_c_lets_the_running_session_end() -> None:
     go_on = threading.Event()
 
     def work(_task: int) -> str:
@@ -196,7 +196,7 @@ def test_ctrl_c_again_and_any_other_signal_stops_at_once() -> None:
         assert {"stopped": 1} == run.totals.outcomes
 
 
-def test_ctrl_c_is_heard_where_a_shell_has_it_ignored_for_its_background() -> None:
+def test_ctrl_c_works_in_the_background_of_a_shell() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     now, said = threading.Event(), threading.Event()
 
@@ -213,14 +213,14 @@ def test_ctrl_c_is_heard_where_a_shell_has_it_ignored_for_its_background() -> No
         signal.signal(signal.SIGINT, before)
 
 
-def test_signals_are_again_what_they_were() -> None:
+def test_signals_are_restored() -> None:
     before = signal.getsignal(signal.SIGINT)
     conducted(Tasks([], str), Limits(), Show())
 
     assert before == signal.getsignal(signal.SIGINT)
 
 
-def test_a_signal_that_was_ignored_stays_so() -> None:
+def test_an_ignored_signal_remains_ignored() -> None:
     """This is the case with `nohup`."""
     former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -236,7 +236,7 @@ def hung_up(_task: int) -> str:
     return "done"
 
 
-def test_what_happens_is_shown_while_it_happens() -> None:
+def test_events_are_shown_as_they_happen() -> None:
     shown = threading.Event()
     telling = Telling()
 

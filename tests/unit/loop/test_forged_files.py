@@ -51,7 +51,7 @@ HARMS = pytest.mark.parametrize("harm", [taken_away, emptied, written_over, link
 
 
 @HARMS
-def test_a_mark_is_put_back(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+def test_a_mark_is_restored(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     with launched_in(tmp_path) as asked:
         harm(tmp_path / MARK)
 
@@ -62,13 +62,13 @@ def test_a_mark_is_put_back(tmp_path: Path, harm: Callable[[Path], None]) -> Non
     assert has_stopped(tmp_path, 0)
 
 
-def test_a_mark_is_put_back_though_another_process_holds_one_in_its_place(tmp_path: Path) -> None:
+def test_a_mark_is_restored_despite_the_lock_of_another_process(tmp_path: Path) -> None:
     with launched_in(tmp_path) as asked, closing(HeldFile(tmp_path / MARK, b"1\n")):
         assert not asked()
         assert os.getpid() == launcher_of(tmp_path)
 
 
-def test_what_was_asked_is_not_lost_with_its_mark(tmp_path: Path) -> None:
+def test_a_request_is_not_lost_with_its_mark(tmp_path: Path) -> None:
     with launched_in(tmp_path) as asked:
         ask_to_stop(tmp_path)
         (tmp_path / MARK).unlink()
@@ -76,7 +76,7 @@ def test_what_was_asked_is_not_lost_with_its_mark(tmp_path: Path) -> None:
         assert asked()
 
 
-def test_nobody_makes_the_folder_of_a_session_anew(tmp_path: Path) -> None:
+def test_no_one_recreates_the_folder_of_a_session(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     folder.mkdir()
     with launched_in(folder) as asked:
@@ -87,7 +87,7 @@ def test_nobody_makes_the_folder_of_a_session_anew(tmp_path: Path) -> None:
 
 
 @HARMS
-def test_the_files_of_a_loop_are_put_back(tmp_path: Path, harm: Callable[[Path], None]) -> None:
+def test_the_files_of_a_loop_are_restored(tmp_path: Path, harm: Callable[[Path], None]) -> None:
     with recorded_loop(tmp_path, {}) as record:
         record.write({"event": "begin", "workers": 1})
         (before,) = stored_loops(tmp_path)
@@ -105,7 +105,7 @@ def test_the_files_of_a_loop_are_put_back(tmp_path: Path, harm: Callable[[Path],
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_loop_whose_files_an_agent_takes_away_is_seen_and_stopped(tmp_path: Path) -> None:
+def test_a_loop_is_visible_and_stoppable_after_an_agent_removed_its_files(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 1, {"*": [["begin", "hang"]]})
     loop = project.started()
     project.wait_for("begin", 1)
@@ -153,9 +153,7 @@ def test_a_file_that_is_called_as_no_loop_is_none(tmp_path: Path, name: str) -> 
         (b'{"event": "start", "pid": 1}\n', "not by process 1, which it names"),
     ],
 )
-def test_what_holds_a_file_and_is_no_loop_is_doubted(
-    tmp_path: Path, begin: bytes, doubt: str
-) -> None:
+def test_another_holder_of_the_file_is_not_a_loop(tmp_path: Path, begin: bytes, doubt: str) -> None:
     with held(tmp_path, f"{LOOP}.jsonl", begin):
         (stored,) = stored_loops(tmp_path)
 
@@ -163,7 +161,7 @@ def test_what_holds_a_file_and_is_no_loop_is_doubted(
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "link"])
-def test_what_is_no_file_is_no_loop(tmp_path: Path, kind: str) -> None:
+def test_a_loop_must_be_a_file(tmp_path: Path, kind: str) -> None:
     path = tmp_path / SESSIONS / f"{LOOP}.jsonl"
     path.parent.mkdir(parents=True)
     if kind == "folder":

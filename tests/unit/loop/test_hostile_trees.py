@@ -196,9 +196,7 @@ def test_hooks_do_not_run_and_are_named(root: Path, mark: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_submodule_stays_as_the_base_has_it_and_git_does_not_enter(
-    root: Path, mark: Path
-) -> None:
+def test_a_submodule_is_unchanged_and_git_does_not_enter(root: Path, mark: Path) -> None:
     commit = base(root)
     git(root, "update-index", "--add", "--cacheinfo", f"160000,{commit},sub")
     (root / "sub").mkdir()

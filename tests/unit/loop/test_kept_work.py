@@ -99,7 +99,7 @@ def test_a_session_without_changes_keeps_nothing(root: Path) -> None:
     assert read_kept(Git(root), 1) is None
 
 
-def test_kept_work_that_conflicts_stays_on_its_branch(root: Path) -> None:
+def test_kept_work_that_conflicts_remains_on_its_branch(root: Path) -> None:
     broken_off(root, [("code.txt", "00")])
     commit(root, "code.txt", "000")
 

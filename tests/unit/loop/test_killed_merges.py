@@ -34,7 +34,7 @@ def test_a_merge_that_a_kill_broke_off_is_made_again(root: Path) -> None:
     assert (root / "new.txt").exists()
 
 
-def test_one_that_is_in_the_base_already_is_only_put_on_record(root: Path) -> None:
+def test_a_merge_already_in_the_base_is_only_recorded(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "x")])
     merged(root, tree, 1)
     query(root, "UPDATE ralphgen_sessions SET merged = NULL")  # killed before it was written down
@@ -44,7 +44,7 @@ def test_one_that_is_in_the_base_already_is_only_put_on_record(root: Path) -> No
     assert Merged(base(root)) == merged(root, again, task)
 
 
-def test_one_that_was_set_aside_and_not_told_is_tried_once_more(root: Path) -> None:
+def test_an_unreported_failed_merge_is_tried_once_more(root: Path) -> None:
     one = worked(root, 1, [("code.txt", "00")], 1)
     two = worked(root, 2, [("code.txt", "000")], 2)
     merged(root, one, 1)
@@ -93,7 +93,7 @@ merged(root, tree, task)
         "delete_branch",
     ],
 )
-def test_killed_at_any_step_it_goes_on_and_nothing_is_lost(root: Path, step: str) -> None:
+def test_a_merge_killed_at_any_step_continues_without_loss(root: Path, step: str) -> None:
     worked(root, 1, [("new.txt", "x")])
     move_base(root)
     before = base(root)

@@ -109,7 +109,7 @@ def test_recorded_work_is_merged_though_its_worktree_is_gone(root: Path) -> None
     assert {"1.txt", "2.txt"} <= {*git(root, "ls-files").split()}
 
 
-def test_what_an_agent_has_put_into_the_base_by_itself_has_to_pass_there(root: Path) -> None:
+def test_direct_commits_of_an_agent_to_the_base_must_pass_there(root: Path) -> None:
     tree = worked(root, 1, [("code.txt", "1")])
     git(tree.path, "commit", "--quiet", "--all", "--message", "mine")
     git(root, "merge", "--quiet", "--ff-only", tree.branch)
@@ -178,7 +178,7 @@ def test_branch_of_the_user_is_never_taken_for_a_kept_attempt(root: Path) -> Non
     assert ["ralph/task-1-7"] == branches(root)
 
 
-def test_branch_of_the_user_gets_no_leftover_whatever_an_agent_records(root: Path) -> None:
+def test_branch_of_the_user_gets_no_leftover(root: Path) -> None:
     tree = prepare(root, 1, 1, SETTLED, say)
     before, branch = base(root), branch_of(root)
     git(tree.path, "symbolic-ref", "HEAD", f"refs/heads/{branch}")

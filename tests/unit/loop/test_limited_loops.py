@@ -37,7 +37,7 @@ def attempts(project: LoopProject) -> int:
 
 
 @pytest.mark.parametrize("options", [(), ("--parallel", "2")])
-def test_another_agent_goes_on_at_a_limit(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_another_agent_continues_at_a_limit(tmp_path: Path, options: tuple[str, ...]) -> None:
     project = with_two(tmp_path, 3, LIMITED)
     done = project.loop("--agent", "claude,mine", *options)
 

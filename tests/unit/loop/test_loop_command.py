@@ -58,7 +58,7 @@ def test_a_night_with_all_kinds_of_agents(tmp_path: Path, kinds: tuple[str, ...]
     assert [] == project.held()
 
 
-def test_an_agent_that_changes_the_settings_ends_nothing_but_its_session(tmp_path: Path) -> None:
+def test_an_agent_that_changes_the_settings_ends_only_its_session(tmp_path: Path) -> None:
     """Loosened rules apply neither in the session nor in the next one."""
     spoiled = [*RED, ["write", ".ralph/ralphgen.toml", ""], "check", "done"]
     config = CHECKED + settings(stuck=1)
@@ -105,7 +105,7 @@ def test_an_agent_whose_claim_is_lost_is_stopped(tmp_path: Path) -> None:
     assert not any(is_running(int(line["text"])) for line in project.log("loose"))
 
 
-def test_an_amount_without_an_end_is_no_budget(tmp_path: Path) -> None:
+def test_an_amount_without_an_end_is_not_a_budget(tmp_path: Path) -> None:
     done = LoopProject(tmp_path, 1, {}).loop("--max-cost", "inf", "--dry-run")
 
     assert 2 == done.returncode
@@ -165,7 +165,7 @@ def test_budgets_end_it_with_7(tmp_path: Path) -> None:
     assert ": --max-time 1s reached" in late.stderr
 
 
-def test_a_rate_limit_is_waited_out_and_is_no_attempt(tmp_path: Path) -> None:
+def test_a_rate_limit_is_waited_out_and_is_not_an_attempt(tmp_path: Path) -> None:
     plan = {"*": [["begin", "limited"], WORKS]}
     project = LoopProject(tmp_path, 1, plan, config=settings(attempts=1, stuck=1))
     done = project.loop()
@@ -203,7 +203,7 @@ def test_a_program_of_the_settings_works_too(tmp_path: Path) -> None:
     )
 
 
-def test_what_could_not_be_kept_is_refused(tmp_path: Path) -> None:
+def test_impossible_limits_are_refused(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 1, {"*": [WORKS]}, config=CHECKED)
     beside = project.loop("--parallel", "2")
     nobody = project.loop("--agent", "clyde")
@@ -251,7 +251,7 @@ def test_a_dry_run_shows_what_comes_first_and_changes_nothing(tmp_path: Path) ->
     assert {} == project.outcomes()
 
 
-def test_a_dry_run_says_that_nothing_is_ready_and_names_no_agent(tmp_path: Path) -> None:
+def test_a_dry_run_reports_that_nothing_is_ready_and_names_no_agent(tmp_path: Path) -> None:
     done = LoopProject(tmp_path, 0, {}).loop("--dry-run")
 
     assert (0, "") == (done.returncode, done.stdout)

@@ -28,7 +28,7 @@ CALL = event("call", worker=2, tool="mcp__ralph__get_task")
 END = event("end", worker=2, session="s", task=7, outcome="done", cost_usd=0.25, seconds=3.0)
 
 
-def test_it_says_who_works_on_what_and_what_was_called_last() -> None:
+def test_the_view_shows_sessions_tasks_and_last_calls() -> None:
     screen = screen_of(BEGUN, SESSION, CALL)
     screen.counts = {"ready": 2, "blocked": 1}
     _, idle, working, facts, _ = shown(screen)
@@ -56,13 +56,13 @@ def test_cost_is_left_out_if_no_agent_reports_it() -> None:
     assert shown(screen_of(BEGUN, SESSION, end))[3] == "1 done, 0 s"
 
 
-def test_a_pause_and_a_stop_stay_in_sight() -> None:
+def test_a_pause_and_a_stop_remain_in_sight() -> None:
     pause = event("pause", seconds=20.0)
 
     assert "retrying in 20 s" in shown(screen_of(BEGUN, pause))[-1]
 
 
-def test_counts_are_asked_for_now_and_then_and_lines_stand_above() -> None:
+def test_counts_are_refreshed_and_lines_are_above() -> None:
     asked = []
 
     def counts() -> dict[str, int]:

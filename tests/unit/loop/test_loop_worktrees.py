@@ -107,7 +107,7 @@ def test_a_loop_on_a_branch_with_the_name_of_a_task_is_refused(
     assert (before, []) == (base(project.root), project.log("begin"))
 
 
-def test_a_loop_is_stopped_by_changed_files_of_its_own_branch_alone(tmp_path: Path) -> None:
+def test_a_loop_is_stopped_only_by_changed_files_of_its_branch(tmp_path: Path) -> None:
     project = repository(tmp_path, 1, {"*": [WORKS]})
     dev = linked(project, tmp_path / "dev")
     name = git(dev.root, "ls-files", "*.txt").split()[0]
@@ -188,7 +188,7 @@ def test_a_session_is_not_done_after_a_change_of_settings_in_another_worktree(
     ]
 
 
-def test_several_agents_work_at_once_and_all_that_passed_is_merged(tmp_path: Path) -> None:
+def test_several_agents_work_concurrently_and_all_passed_work_is_merged(tmp_path: Path) -> None:
     project = repository(tmp_path, 5, {"*": [WORKS]})
     done = project.loop("--parallel", "3", "--worktrees")
     commits = query(project.root, "SELECT merged FROM ralphgen_sessions")
@@ -302,7 +302,7 @@ def test_a_conflict_gives_the_task_back_and_keeps_the_work(tmp_path: Path) -> No
     assert str(3 - late) == git(project.root, "show", "HEAD:both.txt")
 
 
-def test_what_is_red_on_the_merged_files_alone_never_reaches_the_base(tmp_path: Path) -> None:
+def test_work_that_fails_after_the_merge_never_reaches_the_base(tmp_path: Path) -> None:
     def writes(name: str) -> Steps:
         return ["begin", ["write", name, "x"], ["meet", 2], "check", "done"]
 
@@ -318,7 +318,7 @@ def test_what_is_red_on_the_merged_files_alone_never_reaches_the_base(tmp_path: 
     assert [late == 2, late == 1] == ["a" in files, "b" in files]
 
 
-def test_a_merge_waits_for_what_a_person_changes_and_is_made_in_the_end(tmp_path: Path) -> None:
+def test_a_merge_waits_for_the_users_changes(tmp_path: Path) -> None:
     project = repository(tmp_path, 2, {})
     mine = str(project.root / "code.txt")
     plan = {"1": [["begin", ["write", mine, "0\n"], *WORKS[1:]]], "*": [WORKS]}
@@ -572,7 +572,7 @@ def test_script_of_an_agent_is_found_in_a_first_loop_on_a_failing_base(tmp_path:
     assert "robot, 1 agent, 1 task ready" in done.stderr
 
 
-def test_killed_in_work_trees_it_goes_on(tmp_path: Path) -> None:
+def test_a_loop_killed_in_worktrees_continues(tmp_path: Path) -> None:
     held: Steps = ["begin", ["write", "half.txt", "x"], "loose", "hang"]
     project = repository(tmp_path, 3, {"1": [held, WORKS], "2": [held, WORKS], "*": [WORKS]})
     loop = project.started("--parallel", "2", "--worktrees")

@@ -50,7 +50,7 @@ def test_work_that_passes_comes_into_the_base_and_where_it_is_checked_out(root: 
     assert "A Person <person@example.org>" == git(root, "log", "-1", "--format=%an <%ae>").strip()
 
 
-def test_work_without_a_change_is_merged_as_it_is(root: Path) -> None:
+def test_work_without_a_change_is_merged_unchanged(root: Path) -> None:
     before = base(root)
 
     assert Merged(before) == merged(root, worked(root, 1, []), 1)
@@ -103,7 +103,7 @@ def test_a_repository_within_is_not_lost_in_silence(root: Path) -> None:
     assert "a nested repository cannot be merged: sub" == outcome.tail
 
 
-def test_a_base_with_changed_files_lets_the_merge_wait_and_then_it_goes_on(root: Path) -> None:
+def test_a_base_with_changed_files_lets_the_merge_wait_and_then_it_continues(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "x")])
     (root / "code.txt").write_text("0 ", encoding="utf-8")
     before = base(root)
@@ -121,7 +121,7 @@ def test_a_base_with_changed_files_lets_the_merge_wait_and_then_it_goes_on(root:
     assert before != base(root)
 
 
-def test_a_file_in_the_way_that_git_does_not_know_stays_and_lets_it_wait(root: Path) -> None:
+def test_an_untracked_file_in_the_way_remains_and_delays_the_merge(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "theirs")])
     (root / "new.txt").write_text("mine", encoding="utf-8")
 
@@ -346,7 +346,7 @@ def test_agents_commits_become_one_with_their_subjects(root: Path) -> None:
     )
 
 
-def test_commit_of_an_agent_is_not_the_one_that_is_merged(root: Path) -> None:
+def test_commit_of_an_agent_is_not_merged_itself(root: Path) -> None:
     tree = prepare(root, 1, 1, SETTLED, say)
     written(tree.root, [("new.txt", "x")])
     git(tree.path, "add", "--all")
@@ -414,7 +414,7 @@ class TestWithARemote:
     @pytest.mark.parametrize(
         ("hook", "outcome"), [("post-receive", Merged), ("pre-receive", Pending)]
     )
-    def test_push_that_breaks_off_is_judged_by_what_has_arrived(
+    def test_interrupted_push_is_judged_by_the_remote(
         self,
         root: Path,
         config: LoopConfig,
@@ -573,7 +573,7 @@ def test_lost_race_is_merged_again_a_bounded_number_of_times(
         assert ["ralph/task-1"] == branches(root)
 
 
-def test_the_ledger_says_what_waits_and_doctor_what_is_kept(root: Path) -> None:
+def test_the_ledger_holds_waiting_merges_and_doctor_names_kept_branches(root: Path) -> None:
     one = worked(root, 1, [("code.txt", "00")], 1)
     two = worked(root, 2, [("code.txt", "000")], 2)
     assert [1, 2] == [waits.task for waits in unmerged(root)]
@@ -586,7 +586,7 @@ def test_the_ledger_says_what_waits_and_doctor_what_is_kept(root: Path) -> None:
     assert "unmerged branches: ralph/task-2-1" in notes
 
 
-def test_a_task_waits_for_one_that_is_done_until_that_is_merged(root: Path) -> None:
+def test_a_task_waits_for_the_merge_of_its_dependency(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "x")])
 
     with connected(root) as server:

@@ -76,7 +76,7 @@ def test_protected_change_of_an_agent_past_the_loop_stops_the_merges(
 
 
 @pytest.mark.thorough
-def test_accepted_change_lets_the_loop_go_on(tmp_path: Path) -> None:
+def test_accepted_change_lets_the_loop_continue(tmp_path: Path) -> None:
     project = repository(tmp_path, 1)
     moves = in_shell(project, *MOVES["commit"])
     project.follow({"*": [["begin", moves, ["write", "a.txt", "a"], *PROVES]]})

@@ -163,7 +163,7 @@ def test_each_merge_carries_trailers_that_git_reads(tmp_path: Path) -> None:
     ]
 
 
-def test_trailers_follow_those_of_the_settings_and_no_title_forges_one(tmp_path: Path) -> None:
+def test_trailers_follow_the_configured_ones_and_no_title_forges_one(tmp_path: Path) -> None:
     message = '[loop]\nmessage = "{title}\\n\\nReviewed-by: nobody"\n'
     project = repository(tmp_path, 1, {"*": [WORKS]}, f"{TESTS}\n{message}")
     query(project.root, "UPDATE tasks SET title = 'x' || char(10,10) || 'Ralphgen-Task: 9'")

@@ -207,7 +207,7 @@ def hostile_loop(folder: Path, inbox: Inbox, settings: str = URL, *, tasks: int 
     return found
 
 
-def test_loop_tells_of_a_stuck_task_and_of_its_end(tmp_path: Path, inbox: Inbox) -> None:
+def test_loop_reports_a_stuck_task_and_its_end(tmp_path: Path, inbox: Inbox) -> None:
     done = hostile_loop(tmp_path, inbox).loop()
 
     assert 5 == done.returncode, done.stderr
@@ -299,7 +299,7 @@ def test_agents_do_not_receive_the_url(tmp_path: Path, inbox: Inbox) -> None:
     assert 1 == len(inbox.bodies)
 
 
-def test_error_before_the_first_session_is_told(tmp_path: Path, inbox: Inbox) -> None:
+def test_error_before_the_first_session_is_reported(tmp_path: Path, inbox: Inbox) -> None:
     config = f'{URL}[[done.checks]]\nname = "red"\nrun = ["false"]\n'
     found = LoopProject(tmp_path, 1, {}, config=config, repository=True)
     found.environment["NIGHT_URL"] = inbox.url
@@ -308,7 +308,7 @@ def test_error_before_the_first_session_is_told(tmp_path: Path, inbox: Inbox) ->
     assert ["p: stopped: an error"] == inbox.bodies
 
 
-def test_events_of_limits_and_questions_are_told_once(
+def test_events_of_limits_and_questions_are_reported_once(
     tmp_path: Path, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NIGHT_URL", inbox.url)

@@ -361,7 +361,7 @@ def test_setup_runs_again_if_a_file_changes_that_it_depends_on(tmp_path: Path) -
 
 
 @pytest.mark.thorough
-def test_setup_that_fails_for_a_tree_is_told_with_its_output(tmp_path: Path) -> None:
+def test_setup_that_fails_for_a_tree_is_reported_with_its_output(tmp_path: Path) -> None:
     program = (
         "import sys; t = open('code.txt').read(); sys.exit('no such package' if t > '0' else 0)"
     )
@@ -461,7 +461,7 @@ def test_protected_ignored_file_that_checkouts_copy_is_compared(tmp_path: Path) 
     prepare(root, 1, 1, loop_of(root), say)
 
 
-def test_protected_change_of_an_earlier_session_is_no_baseline_of_the_next(tmp_path: Path) -> None:
+def test_protected_change_of_an_earlier_session_is_not_the_next_baseline(tmp_path: Path) -> None:
     root = project(tmp_path, RUN + PROTECTS, *FILES)
     with session(root, 1) as (tree, _, _):
         written(tree.root, [("tests/run.sh", "true\n")])

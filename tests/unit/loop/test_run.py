@@ -93,7 +93,7 @@ def test_sessions_at_once_do_not_exceed_the_number_of_tasks() -> None:
     assert 7 == ending(run).exit_code
 
 
-def test_each_session_gets_its_share_of_what_is_left() -> None:
+def test_each_session_gets_its_share_of_the_remaining_budget() -> None:
     run = begun(Limits(parallel=2, max_cost=4.0))
     first, second = job_of(run), job_of(run)
     assert (2.0, 2.0) == (first.cost, second.cost)
@@ -196,7 +196,7 @@ def test_what_breaks_off_all_workers_at_once_is_one_trouble() -> None:
     assert run.stopped is None
 
 
-def test_a_database_that_is_away_is_waited_for_each_time_longer_and_is_no_trouble() -> None:
+def test_an_unavailable_database_is_awaited_with_growing_pauses() -> None:
     clock, told = Clock(), list[Event]()
     run = Run(Limits(parallel=3), clock=clock, poll=0.01, tell=told.append)
     for _ in range(6):
@@ -233,7 +233,7 @@ def test_errors_in_a_row_end_it_with_the_last_of_them() -> None:
     assert StopReason("gone\nhint: look", 1) == run.stopped
 
 
-def test_a_person_who_stops_it_is_no_attempt_of_a_task() -> None:
+def test_a_stop_by_the_user_is_not_an_attempt() -> None:
     run = begun(Limits(no_progress=1))
     job = job_of(run)
     run.stop(StopReason("interrupted", 130, "interrupted"))
@@ -261,12 +261,12 @@ def test_durations_have_a_unit(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "4", "0s", "-1h", "1.5h", "h", "4 hours", "9999999h"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="invalid duration"):
         parse_duration(text)
 
 
-def test_nothing_begins_while_a_person_holds_it() -> None:
+def test_nothing_begins_while_the_user_holds_it() -> None:
     run = begun(Limits())
     run.hold(held=True)
     found: list[Assignment | None] = []
@@ -281,7 +281,7 @@ def test_nothing_begins_while_a_person_holds_it() -> None:
     assert found[0] is not None
 
 
-def test_while_it_is_held_its_time_goes_on() -> None:
+def test_time_continues_during_a_pause() -> None:
     clock = Clock()
     run = begun(Limits(max_seconds=60), clock)
     run.hold(held=True)

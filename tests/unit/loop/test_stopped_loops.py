@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 HELD: Steps = ["begin", "loose", ["wait", "go-on"], "done"]
 
 
-def test_killed_at_any_moment_it_goes_on_and_leaves_no_agent_behind(tmp_path: Path) -> None:
+def test_a_loop_killed_at_any_moment_continues_and_leaves_no_agent(tmp_path: Path) -> None:
     plan = {"1": [HELD, WORKS], "2": [HELD, WORKS], "*": [WORKS]}
     project = LoopProject(tmp_path, 4, plan)
     loop = project.started("--parallel", "2")
@@ -28,7 +28,7 @@ def test_killed_at_any_moment_it_goes_on_and_leaves_no_agent_behind(tmp_path: Pa
     assert 6 == len(project.log("begin"))
 
 
-def test_ctrl_c_lets_end_what_runs_and_begins_nothing_more(tmp_path: Path) -> None:
+def test_ctrl_c_lets_running_sessions_end_and_starts_none(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 3, {"*": [["begin", ["wait", "go-on"], "done"]]})
     loop = project.started("--parallel", "2")
     project.wait_for("begin", 2)
@@ -67,7 +67,7 @@ def test_ctrl_c_again_ends_agents_and_gives_their_tasks_back(
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_nobody_who_reads_what_happens_ends_it_and_tasks_are_given_back(
+def test_a_closed_output_ends_the_loop_and_releases_its_tasks(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     project = LoopProject(tmp_path, 2, {"1": [WORKS], "2": [HELD]})
@@ -85,7 +85,7 @@ def test_nobody_who_reads_what_happens_ends_it_and_tasks_are_given_back(
     other.close()
 
 
-def test_a_terminal_that_is_gone_ends_it_and_tasks_are_given_back(tmp_path: Path) -> None:
+def test_a_closed_terminal_ends_the_loop_and_releases_its_tasks(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 2, {"*": [HELD]})
     terminal, end = os.openpty()
     loop = project.started("--parallel", "2", terminal=end)

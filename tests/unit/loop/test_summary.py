@@ -97,7 +97,7 @@ def test_open_task_is_shown_with_its_check_and_attempt(tmp_path: Path) -> None:
     assert Path(transcript.partition("\n")[0]).is_file()
 
 
-def test_tasks_done_by_the_loop_are_told_from_earlier_ones(tmp_path: Path) -> None:
+def test_tasks_done_by_the_loop_are_distinguished_from_earlier_ones(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 3, {})
     query(project.root, "UPDATE tasks SET status = 'done' WHERE id < 3")
     done = project.loop("--max-tasks", "1")

@@ -27,7 +27,7 @@ def test_a_half_made_work_tree_is_made_again(root: Path) -> None:
     assert "0" == (again.root / "code.txt").read_text(encoding="utf-8")
 
 
-def test_locks_of_a_git_that_was_killed_are_taken_away(root: Path) -> None:
+def test_locks_of_a_git_that_was_killed_are_removed(root: Path) -> None:
     tree = prepare(root, 1, 1, SETTLED, say)
     (root / ".git/worktrees/1/index.lock").touch()
 
@@ -42,7 +42,7 @@ def test_a_lock_that_an_agent_left_is_no_reason_to_wait(root: Path) -> None:
     assert isinstance(merged(root, tree, 1), Merged)
 
 
-def test_what_an_agent_left_is_kept_on_a_branch_of_its_attempt(root: Path) -> None:
+def test_leftovers_of_an_agent_are_kept_on_a_branch_of_its_attempt(root: Path) -> None:
     tree = prepare(root, 1, 1, SETTLED, say)
     (tree.root / "half.txt").write_text("x", encoding="utf-8")
     again = prepare(root, 1, 1, SETTLED, say)
@@ -52,7 +52,7 @@ def test_what_an_agent_left_is_kept_on_a_branch_of_its_attempt(root: Path) -> No
     assert "x" == git(root, "show", "ralph/task-1-1:half.txt")
 
 
-def test_what_git_ignores_stays_between_tasks_and_is_copied_once(root: Path) -> None:
+def test_ignored_files_remain_between_tasks_and_are_copied_once(root: Path) -> None:
     (root / "my.log").write_text("secret", encoding="utf-8")
     config = LoopConfig.model_validate({"copy": ["my.log"]})
     tree = prepare(root, 1, 1, config, say)

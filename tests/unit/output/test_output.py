@@ -46,7 +46,7 @@ def test_a_first_write_makes_the_folder_in_utf8_with_line_feeds(tmp_path: Path) 
     assert files == tree(folder)
 
 
-def test_a_second_write_changes_what_differs_and_removes_what_is_gone(folder: Path) -> None:
+def test_a_second_write_changes_differing_files_and_removes_obsolete_ones(folder: Path) -> None:
     before = (folder / "server.py").stat()
 
     written = write(folder, NEW)
@@ -75,7 +75,7 @@ def test_a_missing_file_comes_back(folder: Path) -> None:
     assert OLD == tree(folder)
 
 
-def test_only_what_the_old_manifest_lists_is_removed(folder: Path) -> None:
+def test_only_files_of_the_old_manifest_are_removed(folder: Path) -> None:
     own = {"dela/notes.txt": "mine", "context.json": "{}", "sessions/s1/context.json": "{}"}
     for path, text in own.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def test_no_stale_bytecode_outlives_its_module(folder: Path) -> None:
     assert not (folder / "dela").exists()
 
 
-def test_an_edit_that_is_just_what_would_be_generated_is_no_obstacle(folder: Path) -> None:
+def test_an_edit_equal_to_the_generated_text_is_not_an_obstacle(folder: Path) -> None:
     (folder / "ralph/tasks.py").write_text(NEW["ralph/tasks.py"], encoding="utf-8")
 
     assert "ralph/tasks.py" not in write(folder, NEW).changed

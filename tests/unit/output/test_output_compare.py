@@ -26,7 +26,7 @@ def test_a_folder_that_does_not_differ_has_no_drift(folder: Path) -> None:
     assert "" == diff(folder, OLD)
 
 
-def test_drift_says_what_kind_of_difference_each_file_has(folder: Path) -> None:
+def test_drift_names_the_kind_of_difference_of_each_file(folder: Path) -> None:
     (folder / "server.py").write_text("mine\n", encoding="utf-8")
     for extra in (
         "ralph/own.py",
@@ -136,7 +136,7 @@ def test_an_empty_file_that_is_missing_shows_in_the_diff(folder: Path) -> None:
     assert diff(folder, files).startswith("--- /dev/null\n+++ b/empty.py\n")
 
 
-def test_bytes_that_are_no_text_can_be_shown(folder: Path) -> None:
+def test_invalid_bytes_can_be_shown(folder: Path) -> None:
     (folder / "server.py").write_bytes(b"\xff\xfe\n")
 
     assert "-\\xff\\xfe\n" in diff(folder, OLD)

@@ -60,7 +60,7 @@ def run(
 
 
 @pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.soak)])
-def test_a_write_killed_at_any_step_leaves_the_old_tree_or_one_that_can_be_finished(
+def test_a_write_killed_at_any_step_leaves_the_old_or_a_resumable_tree(
     tmp_path: Path, stride: int
 ) -> None:
     driver = run(kill_everywhere, tmp_path, stride)

@@ -67,7 +67,7 @@ def test_force_overwrites_and_removes_hand_edits_and_names_unknown_modules(folde
         "[" * 100_000,
     ],
 )
-def test_with_an_unreadable_manifest_all_that_differs_counts_as_edited(
+def test_with_an_unreadable_manifest_every_difference_counts_as_an_edit(
     folder: Path, manifest: str
 ) -> None:
     (folder / "manifest.json").write_text(manifest, encoding="utf-8")
@@ -95,7 +95,7 @@ def test_a_conflict_in_the_manifest_alone_is_mended_without_force(folder: Path) 
 
 
 @pytest.mark.parametrize("path", ["../outside.txt", "{absolute}", "sessions/s1/context.json"])
-def test_a_forged_manifest_deletes_nothing_but_generated_files(folder: Path, path: str) -> None:
+def test_a_forged_manifest_deletes_only_generated_files(folder: Path, path: str) -> None:
     path = path.format(absolute=folder.parent / "outside.txt")
     victim = folder / path
     victim.parent.mkdir(parents=True, exist_ok=True)

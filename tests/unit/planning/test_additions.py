@@ -86,7 +86,7 @@ def adding(*additions: Addition) -> list[KitDefinition]:
     return [replace(KITS[0], additions=made), *KITS[1:]]  # type: ignore[arg-type]
 
 
-def test_what_is_added_is_emitted_with_its_data(project: ProjectFacts) -> None:
+def test_additions_are_emitted_with_their_data(project: ProjectFacts) -> None:
     plan = plan_server(project, adding(NOTES))
     files = render_files(plan)
 

@@ -11,7 +11,7 @@ from ralphgen.project.inspect import inspect_project
 from ralphgen.project.root import DatabasePlace
 
 
-def test_the_server_is_told_the_engine_and_where_the_database_is(tmp_path: Path) -> None:
+def test_the_server_gets_the_engine_and_the_place_of_the_database(tmp_path: Path) -> None:
     project = inspect_project(http_project(tmp_path / "p"), KITS)
     ours = plan_server(project, KITS).http
     theirs = plan_server(replace(project, place=DatabasePlace()), KITS).http

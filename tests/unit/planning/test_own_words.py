@@ -50,7 +50,7 @@ def test_clients_are_given_a_projects_own_words(root: Path) -> None:
     assert '"ralph:create_task.hints": your own description (19 bytes)' in shown.stdout
 
 
-def test_all_else_of_the_tools_stays(root: Path) -> None:
+def test_everything_else_of_the_tools_remains(root: Path) -> None:
     own = Project(root).plan
     configured(root, "")
     plain = Project(root).plan
@@ -73,7 +73,7 @@ def test_all_else_of_the_tools_stays(root: Path) -> None:
         (".hints", 'no kit has a tool ""', "the tools include"),
     ],
 )
-def test_words_for_what_is_not_there_are_refused_with_their_line(
+def test_words_for_unknown_tools_are_refused_with_their_line(
     root: Path, entry: str, problem: str, hint: str
 ) -> None:
     configured(root, f'[describe]\n"{entry}" = "x"\n')

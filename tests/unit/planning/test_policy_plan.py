@@ -202,7 +202,7 @@ def opened(
 
 @settings(max_examples=examples(200))
 @given(recipes(), st.lists(removals, max_size=4).map(tuple), contexts)
-def test_every_step_only_shrinks_and_what_is_hidden_has_a_reason(
+def test_every_step_only_shrinks_and_hidden_tools_have_a_reason(
     own: OwnRecipe, taken: tuple[Removal, ...], facts: dict[str, Any]
 ) -> None:
     policy = policy_of(own, removals=taken)
@@ -241,7 +241,7 @@ def test_every_step_only_shrinks_and_what_is_hidden_has_a_reason(
 
 @settings(max_examples=examples(200))
 @given(recipes(), contexts)
-def test_every_argument_that_is_taken_away_is_refused_and_every_row_but_the_own(
+def test_removed_arguments_and_other_rows_are_refused(
     own: OwnRecipe, facts: dict[str, Any]
 ) -> None:
     policy = policy_of(own)
@@ -279,7 +279,7 @@ def test_every_argument_that_is_taken_away_is_refused_and_every_row_but_the_own(
         ("discuss", None, "back", "read", ({"who": "back"}, {"who": "back", "id": 8})),
     ],
 )
-def test_a_tie_fills_in_what_is_left_out_and_reaches_as_far_as_the_policy_says(
+def test_a_binding_fills_in_omitted_arguments_within_the_policy(
     recipe: str, task: int | None, target: str | None, tool: str, expected: tuple[Any, Any]
 ) -> None:
     facts = {"session_id": "x", "recipe": recipe, "task_id": task, "target_discipline": target}
@@ -332,7 +332,7 @@ WHOLE: dict[str, Any] = {
         ({"recipe": "yap", "bindings": {"one": {"write": {"id": 8}}}}, '"id" of "write" to'),
     ],
 )
-def test_a_context_that_narrows_or_binds_what_there_is_not_is_refused(
+def test_a_context_that_narrows_or_binds_unknown_arguments_is_refused(
     changed: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(StartError, match=expected):
@@ -349,9 +349,7 @@ def test_a_context_that_names_an_argument_that_there_is_not_is_refused(key: str)
 
 
 @given(st.lists(st.sampled_from(ENTRIES)), st.sampled_from(["reed", "one:run", "x:read", "", ":"]))
-def test_a_removal_of_an_unknown_tool_is_refused_wherever_it_stands(
-    known: list[str], unknown: str
-) -> None:
+def test_a_removal_of_an_unknown_tool_is_refused_everywhere(known: list[str], unknown: str) -> None:
     removal = Removal("back", (*known, unknown), "the config")
 
     with pytest.raises(ProjectError, match=f'the config: no kit has a tool "{unknown}"'):
@@ -418,7 +416,7 @@ def test_a_recipe_that_does_not_only_take_is_refused(recipe: OwnRecipe, expected
     assert expected in problem.text
 
 
-def test_the_plan_lists_only_disciplines_that_take_something_away() -> None:
+def test_the_plan_lists_only_disciplines_that_remove_something() -> None:
     idle = Removal("idle", ("off:gone", "late"), "here")
     busy = (Removal("busy", ("one:read",), "here"), Removal("busy", ("read", "run"), "there"))
     plan = plan_policy(project(removals=(idle, *busy)), KITS, CATALOG)

@@ -34,7 +34,7 @@ def written(root: Path) -> Path:
     return root / AGENTS
 
 
-def test_each_discipline_is_an_agent_with_a_server_of_its_own(root: Path) -> None:
+def test_each_discipline_is_an_agent_with_its_own_server(root: Path) -> None:
     run_sql(root, "UPDATE disciplines SET system_prompt = 'Think of {{ x }}.' WHERE name='backend'")
     folder = written(root)
     _, head, body = (folder / "backend.md").read_text(encoding="utf-8").split("---\n", 2)
@@ -56,7 +56,7 @@ def test_a_name_that_yaml_would_take_for_another_value_is_one(root: Path) -> Non
 
 
 @pytest.mark.thorough
-def test_the_same_project_gives_the_same_bytes_and_check_sees_what_differs(root: Path) -> None:
+def test_the_same_project_gives_the_same_bytes_and_check_sees_differences(root: Path) -> None:
     folder = written(root)
     before = texts(folder)
     written(root)
@@ -83,7 +83,7 @@ def test_the_same_project_gives_the_same_bytes_and_check_sees_what_differs(root:
     assert "a person's" == (folder / "own.md").read_text(encoding="utf-8")
 
 
-def test_a_hidden_column_stays_hidden_and_an_agent_needs_a_name(root: Path) -> None:
+def test_a_hidden_column_remains_hidden_and_an_agent_needs_a_name(root: Path) -> None:
     with (root / ".ralph/ralphgen.toml").open("a", encoding="utf-8") as config:
         config.write('\n[schema]\nhide = ["disciplines.system_prompt"]\n')
     run_sql(root, "UPDATE disciplines SET system_prompt = 'secret'")
@@ -152,7 +152,7 @@ def test_a_server_that_is_ended_by_a_signal_leaves_no_session(root: Path) -> Non
         (["nosuch", "--recipe", "braindump"], 'no kit "nosuch"'),
     ],
 )
-def test_what_cannot_be_served_is_said(root: Path, words: list[str], said: str) -> None:
+def test_unavailable_parts_are_reported(root: Path, words: list[str], said: str) -> None:
     assert said in refused("serve", *words, cwd=root, code=2)
 
 

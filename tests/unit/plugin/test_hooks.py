@@ -148,7 +148,7 @@ def test_protected_files_are_denied_however_they_are_named(root: Path) -> None:
         b'{"tool_name": "Edit", "tool_input": {"file_path": "x", "file_path": "\xff"}}',
     ],
 )
-def test_what_cannot_be_read_is_denied_in_a_session(root: Path, said: bytes) -> None:
+def test_unreadable_files_are_denied_in_a_session(root: Path, said: bytes) -> None:
     mark = {"RALPHGEN_SESSION": made(root)["session_id"]}
 
     assert "deny" in str(answered(root, "PreToolUse", said, **mark))
@@ -204,7 +204,7 @@ def test_settings_of_clients_are_denied_in_every_spelling_and_no_others(root: Pa
         assert "" == refusal(root, "Write", {"file_path": path}, **mark), path
 
 
-def test_huge_content_is_no_hindrance(root: Path) -> None:
+def test_huge_content_is_not_a_hindrance(root: Path) -> None:
     mark = {"RALPHGEN_SESSION": made(root)["session_id"]}
     content = "x" * 20_000_000
 
@@ -283,7 +283,7 @@ def test_a_linked_work_tree_has_the_sessions_of_the_main_one(root: Path, tmp_pat
     assert "" == refusal(root, "Write", {"file_path": str(third / "src/a")}, **mark)
 
 
-def test_hostile_names_stay_on_one_line_and_are_no_paths(tmp_path: Path) -> None:
+def test_hostile_names_remain_on_one_line_and_are_not_paths(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p 'q\" $(x) `y`")
     assert 0 == ralphgen("connect", "claude", "--plugin", "--project", root).returncode
     session = made(root)
@@ -324,7 +324,7 @@ def serving(root: Path, conversation: str = "conversation") -> Iterator[None]:
         process.stdin.close()
 
 
-def test_a_subagent_is_held_to_the_session_of_its_own_server(root: Path) -> None:
+def test_a_subagent_is_held_to_the_session_of_its_server(root: Path) -> None:
     write, status = {"file_path": "golden/a"}, {"id": 2, "status": "done"}
     with serving(root):
         assert "is protected" in refusal(root, "Write", write, asked=AGENT)
@@ -342,7 +342,7 @@ def test_a_subagent_is_held_to_the_session_of_its_own_server(root: Path) -> None
     assert [] == [*(root / ".ralph/mcp/sessions").glob("*/client")]
 
 
-def test_a_subagent_of_ours_whose_server_has_not_begun_is_held_to_what_is_protected(
+def test_a_subagent_before_its_server_starts_cannot_edit_protected_files(
     root: Path,
 ) -> None:
     assert 0 == ralphgen("connect", "claude", "--subagents", "--project", root).returncode

@@ -85,7 +85,7 @@ def test_no_file_names_a_machine_and_the_same_project_gives_the_same_bytes(root:
     assert state == snapshot(root)
 
 
-def test_check_names_what_differs_and_edits_are_not_overwritten(root: Path) -> None:
+def test_check_names_differences_and_edits_are_not_overwritten(root: Path) -> None:
     folder = written(root)
     (folder / "commands/own.md").write_text("a person's", encoding="utf-8")
     run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")

@@ -142,7 +142,7 @@ def test_generated_files_go_into_the_worktree(
     assert not [*main.glob(file)]
 
 
-def test_sessions_and_claims_are_those_of_the_repository(main: Path, dev: Path) -> None:
+def test_sessions_and_claims_belong_to_the_repository(main: Path, dev: Path) -> None:
     trust(dev)
     made = ralphgen("session", "create", "interactive", "--json", cwd=dev)
 
@@ -311,7 +311,7 @@ def test_settings_of_git_do_not_move_a_home_to_another_repository(
     assert tmp_path / "git" == project_home(tmp_path / "dev")
 
 
-def test_a_relative_database_is_told_from_the_home(main: Path, dev: Path, tmp_path: Path) -> None:
+def test_a_relative_database_starts_at_the_home(main: Path, dev: Path, tmp_path: Path) -> None:
     for root in (main, dev):
         (root / ".ralph/ralphgen.toml").write_text(
             '[database]\npath = "../shared.db"\n', encoding="utf-8"

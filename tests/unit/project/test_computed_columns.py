@@ -39,7 +39,7 @@ def test_a_generated_column_of_sqlite_is_refused_until_hidden(
     regenerate(root, force=False, say=quiet)
 
 
-def test_a_generated_column_of_visible_columns_stays_visible(tmp_path: Path) -> None:
+def test_a_generated_column_of_visible_columns_remains_visible(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p", "ALTER TABLE tasks ADD COLUMN secret TEXT")
     with sqlite3.connect(root / ".ralph/db/ralph.db") as connection:
         connection.execute(

@@ -22,7 +22,7 @@ def problems(root: Path, data: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\xef\xbb\xbf", b"# nothing\r\n"])
-def test_nothing_said_is_the_default(tmp_path: Path, data: bytes | None) -> None:
+def test_an_empty_config_is_the_default(tmp_path: Path, data: bytes | None) -> None:
     root = tmp_path if data is None else written(tmp_path, data)
 
     assert Config() == read_config(root, ("ralph",)).values
@@ -66,7 +66,7 @@ def test_without_a_near_key_five_are_listed(tmp_path: Path) -> None:
     )
 
 
-def test_kits_that_are_none_are_named_each_with_its_line(tmp_path: Path) -> None:
+def test_each_unknown_kit_is_named_with_its_line(tmp_path: Path) -> None:
     assert [
         '3: unknown kit "della" in "kits"\nhint: did you mean "dela"?',
         '4: unknown kit "qqqq" in "kits"\nhint: the kits are ralph, dela',
@@ -88,9 +88,7 @@ def test_a_server_without_a_kit_is_refused(tmp_path: Path) -> None:
         (b"a = 1\nb = '\xff'\n", "2: is not UTF-8\nhint: save it as UTF-8"),
     ],
 )
-def test_what_is_no_toml_is_refused_with_its_line(
-    tmp_path: Path, data: bytes, expected: str
-) -> None:
+def test_invalid_toml_is_refused_with_its_line(tmp_path: Path, data: bytes, expected: str) -> None:
     (problem,) = problems(tmp_path, data)
 
     assert problem.startswith(expected)
@@ -143,7 +141,7 @@ def test_message_of_commits_may_have_both_placeholders(tmp_path: Path, text: str
         ('agents."-x".command = ["x"]', "expected a name of letters, digits, - and _"),
     ],
 )
-def test_what_the_loop_cannot_use_is_refused(tmp_path: Path, line: str, problem: str) -> None:
+def test_invalid_loop_settings_are_refused(tmp_path: Path, line: str, problem: str) -> None:
     (found,) = problems(tmp_path, f"[loop]\n{line}\n".encode())
 
     assert found.startswith("2: ")

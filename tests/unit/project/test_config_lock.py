@@ -72,7 +72,7 @@ def config(root: Path) -> Mapping[str, Any]:
     return tomllib.loads((root / CONFIG).read_text(encoding="utf-8"))
 
 
-def test_nobody_writes_while_another_does(root: Path) -> None:
+def test_no_one_writes_while_another_does(root: Path) -> None:
     with another(root) as other:
         commands = [started(root, *words) for words in COMMANDS]
         told = [command.communicate(timeout=PATIENCE)[1] for command in commands]
@@ -85,7 +85,7 @@ def test_nobody_writes_while_another_does(root: Path) -> None:
     assert ["delete_task"] == config(root)["disciplines"]["backend"]["disable"]
 
 
-def test_all_that_write_at_once_are_heeded(root: Path) -> None:
+def test_all_concurrent_writes_are_kept(root: Path) -> None:
     with another(root) as other:
         commands = [started(root, *words) for words in COMMANDS]
         other.communicate("")

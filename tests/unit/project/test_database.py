@@ -140,7 +140,7 @@ def test_any_folder_and_file_name_works(tmp_path: Path, name: str, journal: str)
     assert [name] == [entry.name for entry in tmp_path.iterdir()]
 
 
-def test_a_name_that_is_no_text_works(tmp_path: Path) -> None:
+def test_a_name_of_invalid_text_works(tmp_path: Path) -> None:
     """The folder's name is not UTF-8."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
 
@@ -204,7 +204,7 @@ def test_rows_that_wait_in_a_wal_are_seen_without_its_index(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_a_wal_beside_the_target_of_a_link_counts(tmp_path: Path) -> None:
+def test_a_wal_next_to_the_target_of_a_link_counts(tmp_path: Path) -> None:
     """SQLite looks next to the file itself, and so must we."""
     path = make_database(tmp_path / "real" / "ralph.db")
     run_script(path, WAL_ROW + CRASH)
@@ -225,7 +225,7 @@ def test_a_hot_journal_is_rolled_back_in_a_copy(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_hot_journal_beside_a_wal_database_is_rolled_back(tmp_path: Path) -> None:
+def test_a_hot_journal_next_to_a_wal_database_is_rolled_back(tmp_path: Path) -> None:
     """A crash in the middle of switching to WAL; reading without locks would ignore it."""
     path = make_database(tmp_path / "ralph.db")
     run_script(path, SPILL + CRASH)
@@ -252,7 +252,7 @@ def test_no_copy_is_left_in_the_temporary_folder(
 
 
 @pytest.mark.slow
-def test_what_is_not_yet_committed_is_not_seen(tmp_path: Path) -> None:
+def test_uncommitted_rows_are_not_seen(tmp_path: Path) -> None:
     path = make_database(tmp_path / "ralph.db")
 
     with other_process(path, "db.execute('BEGIN IMMEDIATE'); db.execute('DELETE FROM t')\n"):
@@ -322,7 +322,7 @@ def test_a_change_under_a_reader_without_locks_is_reported(tmp_path: Path) -> No
         run_script(path, "db.execute(\"INSERT INTO t VALUES ('later')\")\n")
 
 
-def test_each_thing_that_is_no_database_has_its_sentence(tmp_path: Path) -> None:
+def test_each_kind_of_invalid_database_has_its_sentence(tmp_path: Path) -> None:
     empty, text, folder, pipe = (tmp_path / name for name in ("empty", "text", "folder", "pipe"))
     empty.touch()
     text.write_text("SQLite format 4 is not out yet\n" * 9, encoding="utf-8")
@@ -337,7 +337,7 @@ def test_each_thing_that_is_no_database_has_its_sentence(tmp_path: Path) -> None
     assert 'it does not start with "SQLite format 3"' in refusal(text)[0]
 
 
-def test_a_sentence_stays_on_one_line(tmp_path: Path) -> None:
+def test_a_sentence_remains_on_one_line(tmp_path: Path) -> None:
     with pytest.raises(ProjectError) as caught:
         rows(tmp_path / 'a\n"b"')
 

@@ -58,7 +58,7 @@ def test_rows_without_a_name_are_nobodys(connection: sqlite3.Connection) -> None
         b"\xff",
     ],
 )
-def test_what_cannot_be_read_names_the_discipline(
+def test_an_unreadable_value_names_its_discipline(
     connection: sqlite3.Connection, override: object
 ) -> None:
     with pytest.raises(ProjectError) as caught:
@@ -116,7 +116,7 @@ def test_an_unreadable_list_column_names_the_discipline(
     assert problem.hint.startswith('expected ["tool", …]')
 
 
-def test_the_config_takes_away_too_and_warns_of_unknown_disciplines(
+def test_the_config_removes_too_and_warns_of_unknown_disciplines(
     connection: sqlite3.Connection, tmp_path: Path
 ) -> None:
     connection.execute("INSERT INTO disciplines (name) VALUES ('frontend'), ('qa')")

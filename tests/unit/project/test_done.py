@@ -77,7 +77,7 @@ def test_without_a_check_nothing_has_to_be_proved(tmp_path: Path) -> None:
         (f'kits = ["acm"]\n{NAMED}run = ["x"]\n', "no enabled kit has tasks"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, config: str, expected: str) -> None:
+def test_problems_are_named_with_their_line(tmp_path: Path, config: str, expected: str) -> None:
     assert expected in problems(tmp_path, config)[0]
 
 
@@ -120,7 +120,7 @@ FRONT = Check("tests", ("npm", "test"), "", 600, ("frontend",))
         (rules(ONE), rules(Check("tests", ("npm", "test"), "", 5, ())), []),
     ],
 )
-def test_less_proof_is_told_from_more(
+def test_less_proof_is_distinguished_from_more(
     before: DoneRules, after: DoneRules | None, lost: list[str]
 ) -> None:
     assert lost == loosened(done_facts(before), after)

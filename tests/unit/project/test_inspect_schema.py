@@ -110,7 +110,7 @@ STEPS = (
         ("b6", "01111101111"),
     ],
 )
-def test_each_era_has_what_it_brought(tmp_path: Path, name: str, expected: str) -> None:
+def test_each_era_has_its_tables_and_columns(tmp_path: Path, name: str, expected: str) -> None:
     schema = inspect_schema(era(tmp_path, name))
 
     assert expected == "".join(str(int(found)) for found in has(schema, *STEPS))
@@ -198,7 +198,7 @@ def test_facts_survive_json(tmp_path: Path, path: Path) -> None:
     assert schema == schema_from_facts(json.loads(json.dumps(table_facts(schema.tables))), hide)
 
 
-def test_facts_do_not_depend_on_the_order_in_which_json_keeps_tables(tmp_path: Path) -> None:
+def test_facts_do_not_depend_on_the_order_of_tables_in_json(tmp_path: Path) -> None:
     schema = inspect_schema(era(tmp_path, "a8"))
     facts = dict(reversed(table_facts(schema.tables).items()))
 

@@ -44,7 +44,7 @@ def test_a_linked_work_tree_belongs_to_the_project_of_the_main_one(
     assert ProjectPlace(main, main, main) == project_place(main)
 
 
-def test_one_that_lies_in_the_project_is_told_from_it(main: Path) -> None:
+def test_a_worktree_inside_the_project_is_distinguished_from_it(main: Path) -> None:
     tree = main / ".ralph" / "worktrees" / "1"
     git(main, "worktree", "add", "--quiet", "--detach", str(tree))
 
@@ -67,7 +67,7 @@ def test_a_project_in_a_folder_of_the_repository_is_found_from_the_same_folder(
     )
 
 
-def test_a_repository_that_does_not_know_of_a_tree_has_no_say(main: Path, tmp_path: Path) -> None:
+def test_a_repository_that_does_not_list_a_worktree_is_ignored(main: Path, tmp_path: Path) -> None:
     borrowed = tmp_path / "clone"
     (borrowed / ".ralph").mkdir(parents=True)
     (borrowed / ".git").write_text(f"gitdir: {main}/.git/worktrees/x\n", encoding="utf-8")
@@ -76,13 +76,13 @@ def test_a_repository_that_does_not_know_of_a_tree_has_no_say(main: Path, tmp_pa
     assert borrowed == project_place(borrowed).root
 
 
-def test_a_submodule_is_no_linked_work_tree(main: Path) -> None:
+def test_a_submodule_is_not_a_linked_work_tree(main: Path) -> None:
     git(main, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(main), "sub")
 
     assert str(main / "sub") == home_of(str(main / "sub"))
 
 
-def test_a_person_in_a_linked_work_tree_sees_the_projects_tasks(linked: Path) -> None:
+def test_the_user_in_a_linked_worktree_sees_the_tasks_of_the_project(linked: Path) -> None:
     done = ralphgen("task", "list", "--json", cwd=linked)
 
     assert (0, "") == (done.returncode, done.stderr)
@@ -91,7 +91,7 @@ def test_a_person_in_a_linked_work_tree_sees_the_projects_tasks(linked: Path) ->
     ]
 
 
-def test_checks_run_on_the_work_tree_that_a_person_is_in(main: Path, linked: Path) -> None:
+def test_checks_run_on_the_worktree_of_the_user(main: Path, linked: Path) -> None:
     (linked / "code.txt").write_text("1", encoding="utf-8")
 
     assert 0 == ralphgen("task", "check", "1", cwd=main).returncode
@@ -112,7 +112,7 @@ def test_a_session_names_root_work_tree_and_database_apart(main: Path, linked: P
     }.items() <= project.items()
 
 
-def test_a_session_proves_what_lies_in_its_work_tree(main: Path, linked: Path) -> None:
+def test_a_session_proves_the_files_of_its_worktree(main: Path, linked: Path) -> None:
     (main / "code.txt").write_text("1", encoding="utf-8")  # irrelevant there
     asked = Request("task_execution", task=1)
     session = create_session(main, asked, say=print, ask=lambda _: False, work_tree=linked)
@@ -172,7 +172,7 @@ def _config(tree: Path) -> Path:
     return path
 
 
-def test_the_config_says_where_the_database_is(tmp_path: Path) -> None:
+def test_the_config_sets_the_place_of_the_database(tmp_path: Path) -> None:
     root = tmp_path / "project"
     root.mkdir()
     (root / ".ralph").mkdir()
@@ -212,5 +212,5 @@ def test_an_absolute_database_is_refused(tmp_path: Path) -> None:
     assert "a path relative to the project" in done.stderr
 
 
-def test_doctor_says_which_database_it_is(main: Path, linked: Path) -> None:
+def test_doctor_names_the_database(main: Path, linked: Path) -> None:
     assert f"{main}/.ralph/db/ralph.db passes quick_check" in ralphgen("doctor", cwd=linked).stdout

@@ -99,16 +99,14 @@ def test_decorators_become_the_hints(tmp_path: Path, decorator: str, hints: str)
     ("text", "schema"),
     [("str", {"type": "string"}), ("str | None", {}), ("Optional[dict[str, Any]]", {})],
 )
-def test_an_answer_that_may_be_none_is_any_value(
-    tmp_path: Path, text: str, schema: dict[str, Any]
-) -> None:
+def test_an_optional_answer_is_any_value(tmp_path: Path, text: str, schema: dict[str, Any]) -> None:
     written(tmp_path, f'{HEAD}def tool(project: Project) -> {text}:\n    """Say so."""\n')
 
     assert schema == json.loads(tools_of(tmp_path)[0].returns)
 
 
 @pytest.mark.parametrize("decorator", ["@reads()", "@writes(does='adds', x=1)", "@a.b", "@(1 + 1)"])
-def test_a_decorator_that_says_nothing_is_refused(tmp_path: Path, decorator: str) -> None:
+def test_a_decorator_without_arguments_is_refused(tmp_path: Path, decorator: str) -> None:
     written(tmp_path, f'{HEAD}\n{decorator}\ndef a(project: Project) -> str:\n    """B."""\n')
 
     assert f'{FOLDER}/some.py:4: "a": invalid decorator' in refusal(tmp_path)
@@ -123,7 +121,7 @@ def test_nothing_of_a_file_is_run(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def test_a_docstring_tells_of_the_tool_and_of_its_arguments(tmp_path: Path) -> None:
+def test_a_docstring_describes_the_tool_and_its_arguments(tmp_path: Path) -> None:
     text = '''
 def a(project: Project, one: str, two: str = "") -> str:
     """Do this,
@@ -162,7 +160,7 @@ def a(project: Project, one: str, two: str = "") -> str:
         (b"#" * (LONGEST + 1), "some.py: has 200,001 bytes, expected at most 200,000"),
     ],
 )
-def test_what_is_no_python_is_refused_with_its_line(tmp_path: Path, text: bytes, said: str) -> None:
+def test_invalid_python_is_refused_with_its_line(tmp_path: Path, text: bytes, said: str) -> None:
     assert said in refusal(written(tmp_path, text))
 
 

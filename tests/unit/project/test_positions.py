@@ -55,7 +55,7 @@ def test_every_kind_of_place_has_its_line(
     assert line == line_of(TEXT.replace("\n", newline), keys)
 
 
-def test_what_is_missing_is_looked_for_in_its_table() -> None:
+def test_a_missing_key_is_located_in_its_table() -> None:
     assert 12 == line_of(TEXT, ("u v", "w", "missing"))
     assert 1 == line_of(TEXT, ("missing",))
     assert 1 == line_of(TEXT, ("kits",))

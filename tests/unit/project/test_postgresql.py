@@ -160,7 +160,7 @@ class TestConnection:
             f"host=h password={PASSWORD} nonsense=1",
         ],
     )
-    def test_a_dsn_that_is_none_is_refused_without_it(
+    def test_an_invalid_dsn_is_refused_without_printing_it(
         self, monkeypatch: pytest.MonkeyPatch, dsn: str
     ) -> None:
         monkeypatch.setenv("RALPH_DSN", dsn)
@@ -173,7 +173,7 @@ class TestConnection:
     @pytest.mark.parametrize(
         "place", [f"u:{PASSWORD}@127.0.0.1:1/d", f"u:{PASSWORD}@/d?host=/nowhere/{PASSWORD}"]
     )
-    def test_a_server_that_does_not_answer_is_told_of_without_the_password(
+    def test_a_server_that_does_not_answer_is_reported_without_the_password(
         self, monkeypatch: pytest.MonkeyPatch, place: str
     ) -> None:
         monkeypatch.setenv("RALPH_DSN", f"postgresql://{place}")

@@ -41,7 +41,7 @@ def test_unreadable_facts_are_a_sentence(tmp_path: Path, text: str) -> None:
         inspect_project(root, KITS)
 
 
-def test_text_that_is_no_utf8_does_not_end_the_inspection(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_does_not_end_the_inspection(tmp_path: Path) -> None:
     odd = "INSERT INTO disciplines (name, display_name, acronym, icon, color) VALUES "
     root = create_project(tmp_path, f"{odd}(CAST(x'ff41' AS TEXT), 'Odd', 'ODDD', 'X', '#000000')")
 

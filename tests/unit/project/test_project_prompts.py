@@ -21,14 +21,12 @@ def problems(root: Path, *names: str) -> list[str]:
     return [str(problem) for problem in caught.value.problems]
 
 
-def test_a_project_without_the_folder_says_nothing(tmp_path: Path) -> None:
+def test_a_project_without_the_folder_has_no_words(tmp_path: Path) -> None:
     assert () == prompt_names(tmp_path)
     assert () == read_words(tmp_path, ["all"])
 
 
-def test_words_are_those_of_the_names_in_their_order_as_they_are(
-    tmp_path: Path, folder: Path
-) -> None:
+def test_words_are_unchanged_in_the_order_of_their_names(tmp_path: Path, folder: Path) -> None:
     for name in ("all", "yap", "Früh", "blank", ".hidden"):
         text = " \n" if name == "blank" else f"\ufeff{name}\r\n{{x}}"
         (folder / f"{name}.md").write_bytes(text.encode())

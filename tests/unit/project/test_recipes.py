@@ -27,7 +27,7 @@ def test_recipes_are_read_sorted_by_name_with_their_places(tmp_path: Path) -> No
     assert f"{FOLDER}/b a.toml" == odd.place("unheard of")
 
 
-def test_no_folder_is_no_recipe_and_other_files_are_none(tmp_path: Path) -> None:
+def test_missing_folders_and_other_files_are_not_recipes(tmp_path: Path) -> None:
     assert () == read_recipes(tmp_path)
     recipe(tmp_path, "notes.md", "#")
     recipe(tmp_path, ".#draft.toml", "not toml")
@@ -63,7 +63,7 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
         read_recipes(tmp_path)
 
 
-def test_what_a_recipe_says_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_the_text_of_a_recipe_is_kept_unchanged(tmp_path: Path) -> None:
     lines = ["base = 'yap'", "description = 'Sort it.'", "prompt = '{x}\\n'", "model = 'haiku'"]
     (tmp_path / FOLDER).mkdir(parents=True)
     (tmp_path / FOLDER / "triage.toml").write_text("\n".join(lines), encoding="utf-8")
@@ -85,7 +85,7 @@ def test_what_a_recipe_says_is_kept_as_it_is(tmp_path: Path) -> None:
         ("model = 4", "a string in quotes"),
     ],
 )
-def test_what_a_recipe_cannot_say_is_refused(tmp_path: Path, line: str, expected: str) -> None:
+def test_invalid_recipes_are_refused(tmp_path: Path, line: str, expected: str) -> None:
     (tmp_path / FOLDER).mkdir(parents=True)
     (tmp_path / FOLDER / "x.toml").write_text(f'base = "yap"\n{line}\n', encoding="utf-8")
     with pytest.raises(ProjectError) as caught:

@@ -113,7 +113,7 @@ def test_tables_alone_do_not_show_what_starts_the_servers_of_disciplines(tmp_pat
     assert ["disciplines"] == [table.name for table in inspect_project(root, KITS).tables]
 
 
-def test_a_view_is_served_that_reads_what_is_shown(tmp_path: Path) -> None:
+def test_a_view_of_visible_columns_is_served(tmp_path: Path) -> None:
     config = '[tables.small]\n[tables.titles]\nkey = ["id"]\n[tables.risks]\nhide = ["pic"]\n'
     tables = inspect_project(project(tmp_path, config), KITS).tables
 

@@ -74,7 +74,7 @@ REFUSED: dict[str, tuple[str, tuple[str | int, ...]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_change_is_all_that_changes(case: str) -> None:
+def test_an_edit_changes_nothing_else(case: str) -> None:
     before, path, value, after = CASES[case]
 
     assert after == edited(before, [(path, value)])
@@ -82,7 +82,7 @@ def test_the_change_is_all_that_changes(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_written_without_loss_is_refused(case: str) -> None:
+def test_a_lossy_edit_is_refused(case: str) -> None:
     text, path = REFUSED[case]
 
     with pytest.raises(ValueError, match=r"^[^\n]+$"):

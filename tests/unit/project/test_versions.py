@@ -40,7 +40,7 @@ def test_releases_are_compared_as_packages_do(
 
 
 @pytest.mark.parametrize("text", ["", "0.2", "=>0.2", ">=", ">=0.2,", "~=1", ">=0.2.*", "===0.2"])
-def test_what_is_no_specifier_is_an_error_at_its_line(text: str, tmp_path: Path) -> None:
+def test_an_invalid_specifier_is_an_error_at_its_line(text: str, tmp_path: Path) -> None:
     path = tmp_path / FILE
     path.parent.mkdir()
     path.write_text(f'# mine\nrequires = "{text}"\n', encoding="utf-8")
@@ -52,7 +52,7 @@ def test_what_is_no_specifier_is_an_error_at_its_line(text: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["<0.3,", ",<0.3", ">=0.2,,<0.3"])
-def test_a_comma_with_nothing_beside_it_is_named(text: str, tmp_path: Path) -> None:
+def test_a_comma_with_nothing_next_to_it_is_named(text: str, tmp_path: Path) -> None:
     path = tmp_path / FILE
     path.parent.mkdir()
     path.write_text(f'requires = "{text}"\n', encoding="utf-8")

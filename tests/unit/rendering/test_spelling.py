@@ -140,7 +140,7 @@ def test_a_long_string_is_cut_behind_spaces_and_line_ends() -> None:
         (b"", TypeError, '"bytes" has no literal: expected what JSON holds, or a tuple'),
     ],
 )
-def test_what_has_no_literal_is_refused(
+def test_values_without_a_literal_are_refused(
     value: Value, error: type[Exception], sentence: str
 ) -> None:
     with pytest.raises(error, match=f"^{re.escape(sentence)}$"):

@@ -97,7 +97,7 @@ def test_comments_are_spelled_so(text: str, spelled: str) -> None:
 
 
 @given(text=SENTENCES)
-def test_a_comment_is_one_line_that_says_nothing_to_the_interpreter(text: str) -> None:
+def test_a_comment_is_one_line_without_effect(text: str) -> None:
     line = comment(text)
 
     assert ast.unparse(ast.parse(line.encode())) == ""

@@ -48,7 +48,7 @@ def refuse(database: Database, token: int, session: str = "one") -> None:
     database.writing(lambda: claims.refuse_lost(database, 7, session, token))
 
 
-def test_one_holds_a_task_and_the_next_is_told_who_and_until_when(database: Database) -> None:
+def test_one_session_claims_a_task_and_the_next_learns_holder_and_lease(database: Database) -> None:
     assert 1 == taken(database)
     with pytest.raises(
         claims.HeldError, match='task 7 is claimed by the session "one" until 2'
@@ -116,7 +116,7 @@ def test_the_token_only_grows_and_the_former_holder_is_refused(database: Databas
     assert second + 1 < taken(database)
 
 
-def test_a_lease_that_ended_is_lost_also_where_nobody_took_the_task(database: Database) -> None:
+def test_an_expired_lease_is_lost_even_if_unclaimed(database: Database) -> None:
     """A process that was suspended cannot know what happened meanwhile."""
     token = taken(database)
     changed(database, expires="2026-01-01T00:00:00.000Z")
@@ -165,7 +165,7 @@ def test_who_closed_its_task_may_write_on_until_another_has_it(database: Databas
         refuse(database, token)
 
 
-def test_stale_is_what_its_session_began_and_left(database: Database) -> None:
+def test_a_task_left_in_progress_by_its_session_is_stale(database: Database) -> None:
     """A task that anybody else set in_progress belongs to them."""
 
     def stale() -> list[int]:
@@ -182,7 +182,7 @@ def test_stale_is_what_its_session_began_and_left(database: Database) -> None:
     assert [] == stale()
 
 
-def test_attempts_are_those_that_were_left_and_those_that_are_counted(database: Database) -> None:
+def test_attempts_count_abandoned_and_counted_sessions(database: Database) -> None:
     def attempts() -> int:
         claim = claims.claim_of(database, 7)
         assert claim is not None

@@ -16,7 +16,7 @@ PATHS = st.lists(st.sampled_from(["a", ".", "..", "", "b.c"]), max_size=5).map("
 
 
 @given(PATHS, PATHS)
-def test_paths_are_those_of_os(one: str, other: str) -> None:
+def test_paths_equal_the_paths_of_os(one: str, other: str) -> None:
     assert posixpath.join(one, other) == system.join(one, other)
     assert posixpath.join(f"/{one}", other, one) == system.join(f"/{one}", other, one)
     assert posixpath.dirname(one) == system.dirname(one)
@@ -26,7 +26,7 @@ def test_paths_are_those_of_os(one: str, other: str) -> None:
     assert posixpath.normpath(f"/{one}") == system.normpath(f"/{one}")
 
 
-def test_files_are_those_of_os(tmp_path: Path) -> None:
+def test_files_equal_the_files_of_os(tmp_path: Path) -> None:
     (tmp_path / "folder" / "below").mkdir(parents=True)
     (tmp_path / "file").write_text("four", encoding="utf-8")
     (tmp_path / "link").symlink_to("folder")

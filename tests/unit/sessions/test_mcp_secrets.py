@@ -35,7 +35,7 @@ def remote(own: Path) -> Path:
     return made_here(own)
 
 
-def test_what_is_shown_of_a_server_elsewhere_holds_no_secret(remote: Path) -> None:
+def test_the_preview_of_a_remote_server_holds_no_secret(remote: Path) -> None:
     told = ralphgen(
         "session", "create", "yap", "--discipline", "backend", "--project", remote
     ).stderr
@@ -104,9 +104,7 @@ def test_settings_that_cannot_be_used_are_refused_without_their_values(
 
 
 @pytest.mark.parametrize("text", LEAKING.values(), ids=LEAKING)
-def test_a_secret_that_stands_too_deep_to_be_known_as_one_is_not_shown(
-    own: Path, text: str
-) -> None:
+def test_a_deeply_nested_secret_is_not_shown(own: Path, text: str) -> None:
     config = own / ".ralph" / "ralphgen.toml"
     config.write_text(f"[disciplines.backend]\n{text}", encoding="utf-8")
     with pytest.raises(ProjectError) as caught:

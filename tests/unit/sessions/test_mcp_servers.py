@@ -79,7 +79,7 @@ def test_the_config_holds_the_project_then_the_column_then_the_settings(project:
     ],
     ids=["persona", "task", "nobody", "target"],
 )
-def test_servers_are_the_personas_and_nobody_elses(
+def test_servers_belong_to_their_persona_alone(
     project: Path, recipe: str, about: dict[str, Any], expected: tuple[str, ...]
 ) -> None:
     session = opened(project, recipe, **about)
@@ -112,7 +112,7 @@ def remote(own: Path) -> Path:
     return made_here(own)
 
 
-def test_servers_that_run_elsewhere_are_written_as_they_are(remote: Path) -> None:
+def test_servers_that_run_elsewhere_are_written_unchanged(remote: Path) -> None:
     session = opened(remote, "yap", discipline="backend")
     ralph, *others = servers(session.mcp_config).items()
 
@@ -200,9 +200,7 @@ def test_a_column_that_cannot_be_used_stops_the_session_and_names_the_discipline
 
 
 @pytest.mark.parametrize("kind", shortened(BAD, "reserved", "a name of many lines", "half a list"))
-def test_check_says_that_a_column_cannot_be_used_and_names_the_discipline(
-    own: Path, kind: str
-) -> None:
+def test_check_reports_an_unusable_column_with_its_discipline(own: Path, kind: str) -> None:
     value, expected = BAD[kind]
     stored(own, "backend", value)
     said: list[str] = []
@@ -215,7 +213,7 @@ def test_check_says_that_a_column_cannot_be_used_and_names_the_discipline(
     assert PRIVATE not in line
 
 
-def test_every_name_that_cannot_be_used_is_said_at_once(own: Path) -> None:
+def test_all_unusable_names_are_reported_at_once(own: Path) -> None:
     stored(own, "backend", [*odd(name="ralph"), *odd(name="a b"), *odd(name="search")])
     with pytest.raises(ProjectError) as caught:
         opened(own, "yap", discipline="backend")
@@ -223,7 +221,7 @@ def test_every_name_that_cannot_be_used_is_said_at_once(own: Path) -> None:
     assert 3 == len(caught.value.problems)
 
 
-def test_a_bad_column_of_another_persona_stops_nobody(own: Path) -> None:
+def test_a_bad_column_of_another_persona_stops_no_session(own: Path) -> None:
     stored(own, "frontend", "no JSON")
 
     assert opened(own, "yap", discipline="backend").other_servers

@@ -162,13 +162,13 @@ def test_a_task_brings_the_overrides_of_its_discipline(own: Path) -> None:
     assert "append_progress" not in tools(own, "task_execution", task=2)
 
 
-def test_a_discussion_of_a_discipline_is_no_session_of_it(own: Path) -> None:
+def test_a_discussion_about_a_discipline_is_not_a_session_of_it(own: Path) -> None:
     stored(own, "frontend", "update_discipline", "get_project_info")
 
     assert {"update_discipline", "get_project_info"} < tools(own, "discuss", discipline="frontend")
 
 
-def test_what_was_written_into_the_server_stays_away_until_regen(own: Path) -> None:
+def test_removals_written_into_the_server_last_until_regen(own: Path) -> None:
     """Only regen restores tools."""
     stored(own, "backend", "list_tasks")
     assert 0 == ralphgen("regen", own, "--no-install").returncode
@@ -182,7 +182,7 @@ def test_what_was_written_into_the_server_stays_away_until_regen(own: Path) -> N
 
 
 @pytest.mark.parametrize("text", [None, "", "{}", '{"additional_disabled": []}', " { } "])
-def test_nothing_taken_away_is_nothing_wrong(own: Path, text: str | None) -> None:
+def test_no_removal_is_not_a_problem(own: Path, text: str | None) -> None:
     sql = "UPDATE disciplines SET mcp_tool_overrides = ? WHERE name = 'backend'"
     query(own, sql, text)
 
@@ -247,7 +247,7 @@ def test_a_name_of_no_tool_stops_the_session_and_names_the_discipline(
     assert hint in problem.hint
 
 
-def test_problems_of_all_disciplines_are_said_at_once_by_the_command(own: Path) -> None:
+def test_problems_of_all_disciplines_are_reported_at_once_by_the_command(own: Path) -> None:
     stored(own, "backend", text="[]")
     stored(own, "frontend", "get_tsak")
     first = refused("session", "create", "yap", "--project", own)
@@ -307,7 +307,7 @@ def test_a_session_without_its_closing_tool_does_not_speak_of_it(own: Path) -> N
     assert "Close" not in session.served[0].instructions + session.prompt
 
 
-def test_a_tool_that_the_schema_has_no_place_for_can_be_taken_away_with_a_warning(
+def test_an_absent_tool_can_be_removed_with_a_warning(
     tmp_path: Path,
 ) -> None:
     root = create_project(tmp_path, COLUMN, schema="a0")
@@ -317,7 +317,7 @@ def test_a_tool_that_the_schema_has_no_place_for_can_be_taken_away_with_a_warnin
     assert IDLE.format("enrich_task") in warning
 
 
-def test_settings_of_a_discipline_that_is_none_are_warned_of_by_check(own: Path) -> None:
+def test_check_warns_of_settings_for_an_unknown_discipline(own: Path) -> None:
     configured(own, "backnd", "list_tasks")
     report = json.loads(ralphgen("check", own, "--json").stdout)
 

@@ -103,7 +103,7 @@ def test_a_recipe_file_allows_narrows_and_binds_down_to_the_client(own: Path, er
     assert [("high",)] == query(own, "SELECT priority FROM tasks WHERE id = 2")
 
 
-def test_what_the_context_says_of_it_is_what_the_file_says(own: Path) -> None:
+def test_the_context_equals_the_recipe_file(own: Path) -> None:
     session = opened(own, "review", feature="auth")
     context = json.loads(session.context.read_bytes())
 
@@ -144,7 +144,7 @@ def test_a_recipe_that_binds_a_task_needs_one_and_changes_no_other(own: Path) ->
     assert [(1, "pending", None), (2, "skipped", "d")] == query(own, sql)
 
 
-def test_what_the_base_is_bound_to_need_not_be_kept_by_a_recipe_that_narrows(own: Path) -> None:
+def test_a_narrowing_recipe_may_drop_bound_tools(own: Path) -> None:
     """task_execution always has a task, so that its id is never asked for."""
     with client_of(opened(own, "narrow", task=1).mcp_config) as driver:
         assert ["status"] == arguments(driver.tools())["set_task_status"]
@@ -272,7 +272,7 @@ def test_a_row_needs_no_regen_and_a_new_base_counts_at_once(own: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "base"), [("lost", "opus_revue"), ("nested", "review")], ids=["typo", "own recipe"]
 )
-def test_a_row_with_a_base_that_is_none_is_refused(project: Path, row: str, base: str) -> None:
+def test_a_row_with_an_unknown_base_is_refused(project: Path, row: str, base: str) -> None:
     said = refused("session", "create", row, "--project", project)
 
     expected = f'the recipe "{row}" in recipe_configs has the unknown base "{base}"'
@@ -292,7 +292,7 @@ def test_rows_and_files_are_among_the_names_that_come_near(project: Path) -> Non
         assert f'did you mean "{right}"?' in caught.value.problems[0].hint
 
 
-def test_an_era_without_such_rows_knows_the_built_in_ones(tmp_path: Path) -> None:
+def test_an_era_without_recipe_rows_has_the_built_in_recipes(tmp_path: Path) -> None:
     root = create_project(tmp_path, schema="a0")
     with pytest.raises(UsageError, match='there is no recipe "nightly"'):
         opened(root, "nightly")

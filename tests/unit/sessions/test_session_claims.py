@@ -169,7 +169,7 @@ def test_a_session_without_its_closing_tool_claims_its_task(root: Path, how: str
     assert 1 != opened(root, recipe, next=True, **more).task
 
 
-def test_what_only_shows_takes_nothing(root: Path) -> None:
+def test_a_preview_claims_nothing(root: Path) -> None:
     opened(root, "task_execution", task=2, dry_run=True)
     opened(root, "task_execution", next=True, dry_run=True)
     briefed = ralphgen("session", "brief", "task_execution", "--task", "2", "--project", root)
@@ -213,13 +213,13 @@ def test_task_is_blocked_for_a_given_reason(root: Path) -> None:
 
 
 @pytest.mark.parametrize("outcome", [RATE_LIMITED, UNAVAILABLE, NOT_MADE])
-def test_what_the_task_is_not_the_cause_of_is_no_attempt(root: Path, outcome: str) -> None:
+def test_a_failure_unrelated_to_the_task_is_not_an_attempt(root: Path, outcome: str) -> None:
     for _ in range(3):
         assert "pending" == end_claim(taken(root, 2), outcome)
     assert 0 == row(root, 2)[2]
 
 
-def test_a_closed_task_stays_closed_unless_its_merge_failed(root: Path) -> None:
+def test_a_closed_task_remains_closed_unless_its_merge_failed(root: Path) -> None:
     made = taken(root, 2)
     run_sql(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
     assert "done" == end_claim(made, "done")
@@ -231,7 +231,7 @@ def test_a_closed_task_stays_closed_unless_its_merge_failed(root: Path) -> None:
     assert 1 == row(root, 2)[2]
 
 
-def test_a_stale_task_is_taken_over_before_ready_ones_of_its_priority(root: Path) -> None:
+def test_a_stale_task_is_claimed_before_ready_ones_of_its_priority(root: Path) -> None:
     lost = taken(root, 3)
     leave(root, 3)
     run_sql(root, "UPDATE tasks SET priority = 'high' WHERE id = 1")
@@ -257,7 +257,7 @@ def test_a_task_that_was_left_once_too_often_is_blocked_and_the_next_is_taken(ro
     assert "Blocked: 2 sessions ended without closing it" in comments(root, 1)[-1]
 
 
-def test_what_a_person_has_in_progress_is_never_taken(root: Path) -> None:
+def test_a_task_in_progress_by_the_user_is_never_claimed(root: Path) -> None:
     """This includes tasks that a session claimed before without starting them."""
     run_sql(root, "UPDATE tasks SET status = 'in_progress'")
     with pytest.raises(NothingReadyError):
@@ -268,7 +268,7 @@ def test_what_a_person_has_in_progress_is_never_taken(root: Path) -> None:
         taken(root)
 
 
-def test_without_a_ledger_sessions_hold_nothing_and_next_says_what_lacks(plain: Path) -> None:
+def test_without_a_ledger_sessions_claim_nothing_and_next_gives_the_reason(plain: Path) -> None:
     made = opened(plain, "task_execution", task=2)
 
     assert made.claim is None

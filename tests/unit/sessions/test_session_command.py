@@ -81,7 +81,7 @@ def test_standard_output_is_the_path_of_the_config_and_people_are_told_the_rest(
     ] == lines
 
 
-def test_approved_items_stand_below_a_heading(own: Path) -> None:
+def test_approved_items_are_below_a_heading(own: Path) -> None:
     (own / ".mcp.json").write_text("{}", encoding="utf-8")
     ran("trust", "--yes", "--project", own)
     created = session(own, "yap").stderr.splitlines()
@@ -100,7 +100,7 @@ def test_quiet_leaves_the_path_alone(own: Path) -> None:
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-def test_what_json_says_is_what_a_client_on_the_config_sees(own: Path, era: Era) -> None:
+def test_the_json_equals_the_tools_of_a_client_on_the_config(own: Path, era: Era) -> None:
     facts = made(own, "task_execution", "--task", "1")
     kit = facts["kits"]["ralph"]
     with client_of(facts["mcp_config"], era=era) as driver:
@@ -178,7 +178,7 @@ def test_elsewhere_a_discipline_is_the_persona(own: Path) -> None:
     assert "You work as the discipline frontend." in session.served[0].instructions
 
 
-def test_a_row_may_be_named_besides_what_it_is_anyway(own: Path) -> None:
+def test_the_bound_row_may_be_named_explicitly(own: Path) -> None:
     session = opened(own, "task_execution", task=1, feature="auth", discipline="backend")
 
     assert ("auth", "backend") == (session.feature, session.discipline)
@@ -266,7 +266,7 @@ def test_a_refusal_is_one_line_with_a_hint_and_exit_code_2(project: Path) -> Non
     assert "there is no recipe" in no_session(project, "\udcff", code=2)
 
 
-def test_a_task_whose_feature_is_no_name_is_refused(tmp_path: Path) -> None:
+def test_a_task_with_an_invalid_feature_is_refused(tmp_path: Path) -> None:
     lax = (SCHEMAS / "a8.sql").read_text(encoding="utf-8").replace(") STRICT", ")")
     create_database(tmp_path, lax, ROWS, "UPDATE tasks SET feature = x'00ff' WHERE id = 1")
     regenerate(tmp_path, force=False, say=quiet)
@@ -275,7 +275,7 @@ def test_a_task_whose_feature_is_no_name_is_refused(tmp_path: Path) -> None:
         opened(tmp_path, "task_execution", task=1)
 
 
-def test_text_that_is_no_utf8_stops_no_session(own: Path) -> None:
+def test_text_that_is_not_utf8_stops_no_session(own: Path) -> None:
     run_sql(
         own,
         "UPDATE metadata SET project_title = CAST(x'53ff' AS TEXT)",
@@ -287,7 +287,7 @@ def test_text_that_is_no_utf8_stops_no_session(own: Path) -> None:
     assert "feature auth" in session.served[0].instructions
 
 
-def test_a_title_that_is_no_text_is_named(own: Path) -> None:
+def test_a_title_that_is_not_text_is_named(own: Path) -> None:
     run_sql(
         own,
         "DROP TABLE metadata",
@@ -299,13 +299,13 @@ def test_a_title_that_is_no_text_is_named(own: Path) -> None:
         opened(own, "yap")
 
 
-def test_a_project_without_a_database_is_told_so(own: Path) -> None:
+def test_a_project_without_a_database_is_reported(own: Path) -> None:
     (own / ".ralph" / "db" / "ralph.db").unlink()
 
     assert "ralph.db" in no_session(own, "yap", code=1)
 
 
-def test_a_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_a_project_is_refused(tmp_path: Path) -> None:
     assert "init" in refused("session", "create", "yap", "--project", tmp_path, code=1)
 
 
@@ -317,7 +317,7 @@ def test_a_project_without_a_server_is_sent_to_regen(own: Path) -> None:
     assert not (own / ".ralph" / "mcp").exists()
 
 
-def test_a_server_that_is_out_of_date_says_so_itself(own: Path) -> None:
+def test_an_out_of_date_server_reports_itself(own: Path) -> None:
     run_sql(own, "ALTER TABLE tasks DROP COLUMN hints")
     said = no_session(own, "yap", code=1)
 
@@ -327,7 +327,7 @@ def test_a_server_that_is_out_of_date_says_so_itself(own: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("recipe", ["manual", "enrichment", "opus_review"])
-def test_a_session_says_which_new_column_waits_and_has_what_was_generated(
+def test_a_session_reports_a_new_column_and_has_the_generated_tools(
     tmp_path: Path, recipe: str
 ) -> None:
     """One of the columns brings a tool, which the server does not have yet."""
@@ -373,7 +373,7 @@ def test_a_policy_that_cannot_be_loaded_stops_the_session(own: Path) -> None:
     assert "SyntaxError" in no_session(own, "yap", code=1)
 
 
-def test_a_recipe_that_the_server_does_not_know_yet_is_told_apart(own: Path) -> None:
+def test_a_recipe_newer_than_the_server_is_reported_separately(own: Path) -> None:
     (own / ".ralph" / "recipes").mkdir()
     (own / ".ralph" / "recipes" / "new.toml").write_text('base = "yap"\n', encoding="utf-8")
     said = no_session(own, "new", code=1)
@@ -412,7 +412,7 @@ def test_a_session_does_not_move_with_its_project(own: Path, tmp_path: Path) -> 
     assert "it belongs to the project in" in line
 
 
-def test_a_default_is_set_anew_and_a_refused_one_changes_nothing(own: Path) -> None:
+def test_a_default_is_renewed_and_a_refused_one_changes_nothing(own: Path) -> None:
     path = own / ".ralph" / "mcp" / "context.json"
     assert 0 == session(own, "yap", "--default").returncode
     assert 0 == session(own, "discuss", "--default").returncode

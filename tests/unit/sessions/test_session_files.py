@@ -43,7 +43,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_a_client_is_told_how_long_all_checks_may_take(tmp_path: Path) -> None:
+def test_a_client_gets_the_timeout_of_all_checks(tmp_path: Path) -> None:
     two = check("a", "true", timeout=30) + check("b", "true")
     session = opened(proved_project(tmp_path / "p", two), "task_execution", task=1)
     entry = json.loads(session.mcp_config.read_bytes())["mcpServers"]["ralph"]
@@ -72,9 +72,7 @@ def test_the_folder_of_a_session_is_private_and_that_of_all_sessions_is_shared(
     assert mode(tmp_path) | 0o055 == mode(tmp_path / SESSIONS) | 0o055
 
 
-def test_the_digest_is_that_of_the_context_and_stands_in_the_config(
-    project: Path, shelf: Path
-) -> None:
+def test_the_digest_of_the_context_is_in_the_config(project: Path, shelf: Path) -> None:
     session = opened(project, "task_execution", task=1)
     data = session.context.read_bytes()
     context = json.loads(data)
@@ -113,7 +111,7 @@ def test_the_digest_is_that_of_the_context_and_stands_in_the_config(
         ("x" * 99, "", "x" * 40),
     ],
 )
-def test_an_id_is_a_safe_name_of_a_file_that_says_what_it_is(
+def test_an_id_is_a_safe_and_descriptive_file_name(
     tmp_path: Path, recipe: str, target: str, expected: str
 ) -> None:
     found = new_id(tmp_path, recipe, target)
@@ -124,7 +122,7 @@ def test_an_id_is_a_safe_name_of_a_file_that_says_what_it_is(
     assert abs(time.mktime(time.gmtime()) - time.mktime(moment)) < 60
 
 
-def test_a_hostile_name_stays_in_its_folder_and_is_named_as_it_is(
+def test_a_hostile_name_remains_in_its_folder_and_is_named_unchanged(
     project: Path, shelf: Path
 ) -> None:
     session = opened(project, "ramble", feature=HOSTILE)
@@ -140,7 +138,7 @@ def test_a_hostile_name_stays_in_its_folder_and_is_named_as_it_is(
     assert prompt["text"].endswith(session.prompt)
 
 
-def test_what_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
+def test_a_partial_write_leaves_no_file(tmp_path: Path) -> None:
     def failing(_: str) -> object:
         raise OSError(28, "No space left on device")
 

@@ -41,9 +41,7 @@ def test_starting_a_server_makes_its_session_young_again(project: Path, shelf: P
     assert [session.session_id] == prune_sessions(project, 30)
 
 
-def test_making_a_session_sweeps_those_that_are_older_than_a_day(
-    project: Path, shelf: Path
-) -> None:
+def test_creating_a_session_sweeps_sessions_older_than_a_day(project: Path, shelf: Path) -> None:
     ages = {age: opened(project, "yap").folder for age in (DAY + 60, DAY - 60, 10 * DAY, 0)}
     for age, folder in ages.items():
         aged(folder, age)
@@ -52,9 +50,7 @@ def test_making_a_session_sweeps_those_that_are_older_than_a_day(
     assert {ages[DAY - 60], ages[0], newest} == set(shelf.iterdir())
 
 
-def test_a_record_outlives_what_could_be_started_by_as_long_as_the_settings_say(
-    project: Path, shelf: Path
-) -> None:
+def test_a_record_outlives_its_session_for_the_configured_time(project: Path, shelf: Path) -> None:
     session = opened(project, "yap")
     transcript = session.folder / "transcript.jsonl"
     transcript.write_text("{}\n", encoding="utf-8")
@@ -86,7 +82,7 @@ def test_a_session_that_a_server_holds_is_never_swept(project: Path, shelf: Path
     assert [] == list(shelf.iterdir())
 
 
-def test_what_is_no_session_is_kept(project: Path, shelf: Path, tmp_path: Path) -> None:
+def test_other_directories_are_kept(project: Path, shelf: Path, tmp_path: Path) -> None:
     """Files, links, and folders that hold more than a session does."""
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -111,7 +107,7 @@ def test_what_is_no_session_is_kept(project: Path, shelf: Path, tmp_path: Path) 
     assert {"deep", full.name} == listed
 
 
-def test_what_a_crash_left_unfinished_is_swept_and_never_listed(project: Path, shelf: Path) -> None:
+def test_unfinished_sessions_are_swept_and_never_listed(project: Path, shelf: Path) -> None:
     for name in ("old.new", "young.new"):
         (shelf / name).mkdir()
         (shelf / name / "context.json").write_text("{", encoding="utf-8")

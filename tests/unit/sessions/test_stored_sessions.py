@@ -27,7 +27,7 @@ def shelf(project: Path) -> Iterator[Path]:
         yield folder
 
 
-def test_no_session_at_all_is_said(project: Path, shelf: Path) -> None:
+def test_an_empty_list_of_sessions_is_reported(project: Path, shelf: Path) -> None:
     assert shelf.is_dir()
     done = ralphgen("session", "list", "--project", project)
     assert (0, "there is no session\n", "") == (done.returncode, done.stdout, done.stderr)

@@ -31,7 +31,7 @@ def test_it_names_kits_skills_commands_and_checks_and_is_short(section: str) -> 
     assert len(section) < 2_000
 
 
-def test_a_project_without_checks_is_told_of_none(tmp_path: Path) -> None:
+def test_a_project_without_checks_mentions_none(tmp_path: Path) -> None:
     assert "run_checks" not in render_section(Project(create_project(tmp_path / "p")).plan, [])
 
 
@@ -48,7 +48,7 @@ def test_a_project_without_checks_is_told_of_none(tmp_path: Path) -> None:
         ("\ufeffé \u2028\x0c\n", "\ufeffé \u2028\x0c\n\nS"),
     ],
 )
-def test_all_else_stays_to_the_byte(section: str, before: str, expected: str) -> None:
+def test_everything_else_is_unchanged_to_the_byte(section: str, before: str, expected: str) -> None:
     wanted = expected.replace("S", section.replace("\n", "\r\n") if "\r" in before else section)
 
     assert wanted == with_section(section, before)

@@ -117,7 +117,7 @@ class TestFormat:
         assert 1 <= len(values["description"]) <= 1024
         assert not re.search(r"[<>\n]", values["description"])
 
-    def test_the_description_is_in_the_third_person_and_says_when(self, rendered: Rendered) -> None:
+    def test_the_description_is_in_the_third_person(self, rendered: Rendered) -> None:
         _, kit, _ = rendered
         description = words(kit).description
 
@@ -156,9 +156,7 @@ class TestFormat:
 class TestTruth:
     """A skill's statements about tools match the server's list."""
 
-    def test_every_tool_stands_once_in_the_table_and_has_a_section(
-        self, rendered: Rendered
-    ) -> None:
+    def test_every_tool_is_once_in_the_table_and_has_a_section(self, rendered: Rendered) -> None:
         _, kit, skill = rendered
         table = skill.files[TEXT].partition("\n| tool |")[2].partition("\n\n")[0]
         named = re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
@@ -167,7 +165,7 @@ class TestTruth:
         assert [tool.name for tool in kit.tools] == named
         assert [*named, "Setup"] == sections
 
-    def test_the_arguments_are_those_of_the_listed_schema(self, rendered: Rendered) -> None:
+    def test_the_arguments_equal_the_listed_schema(self, rendered: Rendered) -> None:
         plan, kit, skill = rendered
         for name, schema in schemas(plan, kit).items():
             required = schema.get("required", [])
@@ -190,7 +188,7 @@ class TestTruth:
             assert set() == {code for code in codes if code not in known}
             assert set() == {word for word in bare if word not in known | OTHER_WORDS}
 
-    def test_each_step_gives_a_tool_what_it_takes(self, plans: dict[str, ServerPlan]) -> None:
+    def test_each_step_gives_a_tool_its_arguments(self, plans: dict[str, ServerPlan]) -> None:
         """A step that no project has would never be missed."""
         plan = plans["a8"]
         for kit in plan.kits:
@@ -205,9 +203,7 @@ class TestTruth:
                     for name, value in step.given.items():
                         assert value is None or value in rules[name].get("enum", [value]), step
 
-    def test_what_a_skill_can_say_is_said_of_every_tool_there_can_be(
-        self, plans: dict[str, ServerPlan]
-    ) -> None:
+    def test_a_skill_covers_every_possible_tool(self, plans: dict[str, ServerPlan]) -> None:
         assert {kit.key for kit in KITS} == {kit.key for kit in plans["a8"].kits}
         for kit in KITS:
             for tool in kit.tools:
@@ -234,7 +230,7 @@ class TestTruth:
         assert "## Enrich a draft" not in text
         assert "4. `create_task` with" in text
 
-    def test_the_server_is_wired_as_config_says(self, rendered: Rendered) -> None:
+    def test_the_server_is_wired_as_configured(self, rendered: Rendered) -> None:
         _, kit, skill = rendered
         (block,) = re.findall(r"```json\n(.*?)```", skill.files[GUIDE], re.DOTALL)
         entry = {"type": "stdio", "command": "ralphgen", "args": ["serve", kit.key]}
@@ -257,7 +253,7 @@ class TestSessions:
 
             assert recipe.tools[kit.key] == names
 
-    def test_a_projects_own_recipes_and_removals_are_told(self, tmp_path: Path) -> None:
+    def test_custom_recipes_and_removals_are_described(self, tmp_path: Path) -> None:
         skill = skill_of(Project(lay_down("full", tmp_path / "p")).plan, "ralph")
         rows = {row[0]: row[1:] for row in session_table(skill)}
         guide = skill.files[GUIDE]
@@ -365,7 +361,7 @@ def test_no_project_breaks_the_tables_or_the_front_matter(case: str, tmp_path: P
         ),
     ],
 )
-def test_what_a_project_adds_is_told_as_what_a_kit_brings(
+def test_tools_of_a_project_are_described_like_tools_of_a_kit(
     case: str, used_for: str, heading: str, tool: str, tmp_path: Path
 ) -> None:
     skill = skill_of(Project(lay_down(case, tmp_path / "p")).plan, "ralph")

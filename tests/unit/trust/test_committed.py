@@ -10,7 +10,7 @@ from trusting import MODE, add, braindump, commit, configure, task_session
 pytestmark = pytest.mark.slow
 
 
-def test_what_a_pull_may_have_brought_is_asked_for_where_the_project_was_made_too(
+def test_possible_changes_of_a_pull_need_consent_in_the_original_project_too(
     own: Path,
 ) -> None:
     """This includes items next to the user's own line, and repositories that git cannot read."""
@@ -30,7 +30,7 @@ def test_what_a_pull_may_have_brought_is_asked_for_where_the_project_was_made_to
 
 
 @pytest.mark.parametrize("how", ["no git", "broken", "link", "merge", "database"])
-def test_where_git_has_no_simple_answer_a_pull_is_not_ruled_out(
+def test_a_pull_is_assumed_without_a_clear_answer_of_git(
     own: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(own, MODE)

@@ -57,7 +57,7 @@ def test_a_database_that_a_pull_has_left_behind_is_named(own: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("command", [("session", "create", "braindump"), ("launch", "braindump")])
-def test_nobody_is_asked_for_a_start_that_a_database_left_behind_refuses(
+def test_no_consent_is_asked_for_a_start_that_an_old_database_refuses(
     own: Path, tmp_path: Path, command: tuple[str, str]
 ) -> None:
     theirs = shutil.copytree(own, tmp_path / "theirs")
@@ -72,7 +72,7 @@ def test_nobody_is_asked_for_a_start_that_a_database_left_behind_refuses(
     assert "trust" not in refused.stderr
 
 
-def test_edited_files_stop_what_would_start_them_unless_somebody_means_it(clone: Path) -> None:
+def test_edited_files_stop_their_start_without_consent(clone: Path) -> None:
     mark = clone / "PWNED"
     edited = clone / ".ralph/mcp/runtime/start.py"
     text = edited.read_text(encoding="utf-8")

@@ -42,9 +42,7 @@ def test_a_clone_as_ralphgen_writes_it_needs_no_record(clone: Path) -> None:
         (KEY, '[http.key_env] of .ralph/ralphgen.toml is "PATH"'),
     ],
 )
-def test_what_a_clone_makes_one_run_is_refused_until_it_is_trusted(
-    clone: Path, text: str, said: str
-) -> None:
+def test_commands_of_a_clone_are_refused_until_trusted(clone: Path, text: str, said: str) -> None:
     configure(clone, text)
     before = {*(clone / ".ralph/mcp").rglob("*")}
     for refused in (
@@ -102,7 +100,7 @@ def test_a_session_after_regen_does_not_ask_for_the_users_edit(own: Path) -> Non
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
-def test_at_a_terminal_a_person_is_asked(clone: Path, answer: str, code: int) -> None:
+def test_at_a_terminal_the_user_is_asked(clone: Path, answer: str, code: int) -> None:
     configure(clone, SERVER)
     command = ["session", "create", "task_execution", "--task", "1", "--project", str(clone)]
     primary, secondary = pty.openpty()
@@ -119,7 +117,7 @@ def test_at_a_terminal_a_person_is_asked(clone: Path, answer: str, code: int) ->
     assert b"touch PWNED" in shown
 
 
-def test_no_agent_trusts_for_a_person(clone: Path) -> None:
+def test_no_agent_trusts_for_the_user(clone: Path) -> None:
     """Removing the mark from its own environment does not help: its shell still has it."""
     configure(clone, MODE)
     command = [str(RALPHGEN), "trust", "--yes", "-C", str(clone)]
@@ -153,7 +151,7 @@ def test_hooks_in_a_clone_are_asked_for(clone: Path) -> None:
     assert 0 == task_session(clone).returncode
 
 
-def test_an_agent_with_a_terminal_of_its_own_is_not_asked(
+def test_an_agent_with_a_separate_terminal_is_not_asked(
     clone: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     configure(clone, SERVER)

@@ -25,7 +25,7 @@ def test_no_other_work_tree_asks_again(own: Path, tmp_path: Path) -> None:
     assert 0 == ralphgen("session", "create", "braindump", "--project", beside).returncode
 
 
-def test_a_record_that_others_may_write_says_nothing(clone: Path, configuration: Path) -> None:
+def test_a_record_writable_by_others_is_ignored(clone: Path, configuration: Path) -> None:
     configure(clone, MODE)
     assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     (record,) = (configuration / "ralphgen/trust").iterdir()
@@ -48,7 +48,7 @@ def test_no_archive_borrows_the_record_of_another_project(own: Path, clone: Path
     assert 2 == task_session(clone).returncode
 
 
-def test_work_trees_of_two_bare_repositories_beside_each_other_share_nothing(
+def test_work_trees_of_two_bare_repositories_next_to_each_other_share_nothing(
     clone: Path, tmp_path: Path
 ) -> None:
     configure(clone, MODE + '[database]\npath = "../clone/.ralph/db/ralph.db"\n')
@@ -67,7 +67,7 @@ def test_work_trees_of_two_bare_repositories_beside_each_other_share_nothing(
     assert 2 == task_session(trees[1].parent).returncode
 
 
-def test_where_no_record_can_be_written_what_needs_none_goes_on(
+def test_commands_without_a_record_work_if_none_can_be_written(
     clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", "/proc/there-is-no-such-folder")
@@ -84,7 +84,7 @@ def test_where_no_record_can_be_written_what_needs_none_goes_on(
     assert "cannot be written" in refused.stderr
 
 
-def test_trust_does_not_say_that_it_recorded_what_nobody_will_believe(
+def test_trust_does_not_report_a_record_that_will_be_ignored(
     clone: Path, configuration: Path
 ) -> None:
     configure(clone, MODE)

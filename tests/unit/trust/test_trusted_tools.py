@@ -76,9 +76,7 @@ def test_ones_own_tools_are_on_record_before_they_are_committed(own: Path) -> No
 @pytest.mark.parametrize(
     "attribute", ["text eol=crlf", "ident", "working-tree-encoding=ISO-8859-1", "filter=x"]
 )
-def test_a_pulled_tool_is_asked_for_also_where_git_has_changed_it(
-    own: Path, attribute: str
-) -> None:
+def test_a_pulled_tool_is_asked_for_also_if_git_has_changed_it(own: Path, attribute: str) -> None:
     text = f"# $Id: 1 $ caf\u00e9\n{TOOL}".replace("\n", "\r\n").encode()
     (own / ".gitattributes").write_text(f"*.py {attribute}\n", encoding="utf-8")
     (own / FILE).write_bytes(text)

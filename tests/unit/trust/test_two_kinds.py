@@ -167,7 +167,7 @@ def test_serve_starts_no_kit_that_runs_a_strangers_content(shared: Path, kit: li
     assert (2, True) == (refused.returncode, "Makefile" in refused.stderr), refused.stderr
 
 
-def test_a_strangers_check_beside_the_users_own_line_is_named(shared: Path) -> None:
+def test_a_foreign_check_next_to_the_users_line_is_named(shared: Path) -> None:
     take_over(shared, "squash", ".ralph/ralphgen.toml", CHECK)
     configure(shared, '\n[launch]\nallow = ["Bash(ls)"]\n')
     said = regen(shared)
@@ -263,7 +263,7 @@ def test_settings_of_clients_above_a_project_in_a_repository_count(own: Path, fi
     assert 2 == session(own)
 
 
-def test_state_that_ralphgen_writes_is_no_item(own: Path) -> None:
+def test_state_that_ralphgen_writes_is_not_an_item(own: Path) -> None:
     for file in ("db/x", "backups/ralph.db", "worktrees/9/AGENTS.md", "learnings.txt"):
         write(own, f".ralph/{file}", "x")
     write(own, "node_modules/a/AGENTS.md", "x")

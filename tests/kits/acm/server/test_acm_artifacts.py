@@ -24,7 +24,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize(("tool", "arguments", "name"), CASES)
-def test_each_value_hands_out_its_document_and_says_which_one_is_missing(
+def test_each_value_returns_its_document_or_names_the_missing_one(
     library: Library, tool: str, arguments: dict[str, Any], name: str
 ) -> None:
     path = library.documents / name
@@ -37,7 +37,7 @@ def test_each_value_hands_out_its_document_and_says_which_one_is_missing(
     )
 
 
-def test_the_stub_of_claude_md_is_that_of_an_app_where_no_type_is_named(library: Library) -> None:
+def test_the_stub_of_claude_md_defaults_to_an_app(library: Library) -> None:
     assert CLAUDE_STUBS["app"] in library.says("get_artifact_stub", artifact="claude_md")
 
 

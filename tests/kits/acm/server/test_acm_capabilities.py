@@ -74,7 +74,7 @@ class TestSearch:
             {"query": ".*"},
         ],
     )
-    def test_nothing_found_is_no_failure(self, library: Library, given: dict[str, Any]) -> None:
+    def test_an_empty_result_is_not_an_error(self, library: Library, given: dict[str, Any]) -> None:
         assert NOTHING == library.says("query_capabilities", **given)
 
     @pytest.mark.parametrize("empty", [[], {"capabilities": []}])
@@ -142,7 +142,7 @@ class TestSearch:
 class TestDetail:
     """One capability, at any place in the registry."""
 
-    def test_it_is_the_file_below_the_folder_of_its_type_as_it_is(self, library: Library) -> None:
+    def test_a_capability_is_the_unchanged_file_of_its_type(self, library: Library) -> None:
         expected = YAML.format(name="pdf-maker", kind="tool")
 
         assert expected == library.says("get_capability_detail", capability_id="pdf-maker")
@@ -150,7 +150,7 @@ class TestDetail:
     @pytest.mark.parametrize(
         ("name", "text"), [("flat", "name: flat\n"), ("unlisted", "name: unlisted\r\n")]
     )
-    def test_what_the_inventory_lacks_is_found_in_the_folders(
+    def test_capabilities_missing_from_the_inventory_are_found_in_the_folders(
         self, library: Library, name: str, text: str
     ) -> None:
         assert text == library.says("get_capability_detail", capability_id=name)
@@ -204,7 +204,7 @@ class TestDetail:
             text = library.refuses("get_capability_detail", capability_id=name)
             assert "is a symbolic link to a path outside its directory" in text
 
-    def test_one_that_can_be_read_goes_before_one_that_cannot(self, library: Library) -> None:
+    def test_a_readable_capability_goes_before_an_unreadable_one(self, library: Library) -> None:
         (library.registry / "capabilities/agents/unlisted").mkdir()
         (library.registry / "capabilities/agents/unlisted/capability.yaml").symlink_to("/etc")
 

@@ -44,7 +44,7 @@ class TestFinding:
 class TestLayingDown:
     """The files of `init --kit acm` besides the server."""
 
-    def test_the_starter_documents_are_laid_down_once_and_kept(
+    def test_the_starter_documents_are_created_once_and_kept(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name, value in {"HOME": str(tmp_path), "ACM_ROOT": "", "ACM_REGISTRY_ROOT": ""}.items():
@@ -62,7 +62,7 @@ class TestLayingDown:
         assert corpus() == laid
         assert "Mine.\n" == (root / ".ralph/acm" / STAGE).read_text(encoding="utf-8")
 
-    def test_what_the_machine_has_elsewhere_is_not_laid_down(
+    def test_documents_elsewhere_on_the_machine_are_not_created(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("HOME", str(tmp_path))

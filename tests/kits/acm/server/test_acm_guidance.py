@@ -38,9 +38,7 @@ A script is a small app.
 class TestGuidance:
     """Excerpts of the spec of project types."""
 
-    def test_it_is_the_section_the_rows_and_the_column_of_what_was_asked_for(
-        self, library: Library
-    ) -> None:
+    def test_guidance_is_the_requested_section_rows_and_column(self, library: Library) -> None:
         assert APP == library.says(
             "get_project_type_guidance", type="app", scale="personal", scope="full"
         )
@@ -83,7 +81,7 @@ class TestGuidance:
         assert 'The spec has no scale "personal".' in text
 
     @pytest.mark.parametrize("spec", ["", "## App", "## App\n|", "## Type Implications\n## App\n"])
-    def test_a_spec_of_any_shape_is_no_failure(self, library: Library, spec: str) -> None:
+    def test_a_spec_of_any_shape_is_accepted(self, library: Library, spec: str) -> None:
         library.write(TYPES_SPEC, spec)
 
         assert "## Project Type Guidance: app" in library.says(

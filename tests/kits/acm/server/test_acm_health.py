@@ -55,7 +55,7 @@ def health(library: Library, project: Path) -> str:
 class TestHealth:
     """Files, front matter and sections."""
 
-    def test_an_empty_project_is_no_failure(self, library: Library) -> None:
+    def test_an_empty_project_is_not_a_failure(self, library: Library) -> None:
         library.projects.mkdir()
         text = health(library, library.projects)
 
@@ -111,7 +111,7 @@ class TestHealth:
             "####### Decisions",
         ],
     )
-    def test_what_only_looks_like_a_heading_does_not(self, library: Library, heading: str) -> None:
+    def test_a_false_heading_does_not_count(self, library: Library, heading: str) -> None:
         project = library.project(docs__brief_md=BRIEF.replace("## Decisions", heading))
 
         assert "✗ docs/brief.md: Decisions — missing\n" in health(library, project)
@@ -142,7 +142,7 @@ class TestHealth:
 
         assert "Overall: healthy" in health(library, project)
 
-    def test_the_status_may_lie_in_docs(self, library: Library) -> None:
+    def test_the_status_may_be_in_docs(self, library: Library) -> None:
         project = library.project(status_md=None, docs__status_md=PROJECT["status.md"])
         text = health(library, project)
 

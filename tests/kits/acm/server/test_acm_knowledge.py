@@ -126,7 +126,7 @@ def test_many_entries_are_shown_in_part(library: Library) -> None:
     assert text.endswith("and 70 more: use a longer term")
 
 
-def test_links_folders_and_pipes_are_no_trouble(library: Library) -> None:
+def test_links_folders_and_pipes_are_harmless(library: Library) -> None:
     kb = library.documents / "kb"
     put(library.folder / "outside.md", "needle\n")
     (kb / "escaping.md").symlink_to(library.folder / "outside.md")
@@ -172,7 +172,7 @@ def test_every_place_that_is_shown_leads_to_its_entry(library: Library) -> None:
     assert {f"needle of {name}" for name in names} == {*found}
 
 
-def test_a_place_that_is_no_entry_s_is_a_term(library: Library) -> None:
+def test_a_place_without_an_entry_is_a_term(library: Library) -> None:
     only(library, a="see kb/none.md and kb/README.md\n", README="of the folder\n")
     put(library.documents / "secret.md", "secret\n")
 

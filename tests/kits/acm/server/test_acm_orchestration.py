@@ -73,12 +73,12 @@ class TestDocuments:
             "Grüße 😀\n".encode(),
         ],
     )
-    def test_a_document_is_handed_out_as_it_is(self, library: Library, data: bytes) -> None:
+    def test_a_document_is_returned_unchanged(self, library: Library, data: bytes) -> None:
         library.write(STAGES["design"], data)
 
         assert data == library.says("get_stage", stage="design").encode()
 
-    def test_what_is_not_utf8_is_shown_as_such(self, library: Library) -> None:
+    def test_invalid_utf8_is_shown_as_such(self, library: Library) -> None:
         library.write(STAGES["design"], b"caf\xe9\n")
 
         assert "caf\ufffd\n" == library.says("get_stage", stage="design")
@@ -133,7 +133,7 @@ class TestTrouble:
         )
         assert expected == library.refuses(tool, **arguments)
 
-    def test_a_folder_or_a_link_to_the_outside_is_no_document(self, library: Library) -> None:
+    def test_a_folder_or_an_outside_link_is_not_a_document(self, library: Library) -> None:
         path = library.documents / STAGES["design"]
         path.unlink()
         path.mkdir()
@@ -153,7 +153,7 @@ class TestTrouble:
 
         assert STAGES["develop"] in library.says("get_stage", stage="design")
 
-    def test_deliver_is_told_what_is_supported(self, library: Library) -> None:
+    def test_deliver_is_refused_with_the_supported_stages(self, library: Library) -> None:
         expected = (
             'Stage "deliver" is not yet supported. Supported stages: discover, design, develop.'
         )
@@ -162,7 +162,7 @@ class TestTrouble:
         assert expected == library.refuses("get_review_prompt", stage="deliver", phase="internal")
 
     @pytest.mark.parametrize("stage", ["desing", "DESIGN"])
-    def test_a_misspelled_stage_is_told_the_nearest(self, library: Library, stage: str) -> None:
+    def test_a_misspelled_stage_gets_the_nearest_name(self, library: Library, stage: str) -> None:
         refusal = library.refuses("get_stage", stage=stage)
 
         assert refusal.startswith(f'argument "stage" is "{stage}": expected one of "discover", ')
@@ -172,7 +172,7 @@ class TestTrouble:
 class TestValidation:
     """Validation of a project for its next stage."""
 
-    def test_a_project_that_may_go_on(self, library: Library) -> None:
+    def test_a_complete_project_may_continue(self, library: Library) -> None:
         prompt = (library.documents / TRANSITIONS["discover_to_design"]).read_text(encoding="utf-8")
 
         assert MET + prompt == validated(library, library.project())
@@ -223,7 +223,7 @@ class TestValidation:
         issue = f'- status of docs/brief.md is {shown}, expected "approved"\n'
         assert f"✗ Prerequisites not met:\n{issue}" in text
 
-    def test_the_status_may_lie_in_docs(self, library: Library) -> None:
+    def test_the_status_may_be_in_docs(self, library: Library) -> None:
         project = library.project(status_md=None, docs__status_md=STATUS)
 
         assert "Status file: docs/status.md\n" in validated(library, project)
@@ -261,7 +261,7 @@ class TestValidation:
     @pytest.mark.parametrize(
         "path", ["nowhere", "status.md", "a\0b", "~\0", "~nobody-of-that-name"]
     )
-    def test_what_is_no_directory_is_no_project(self, library: Library, path: str) -> None:
+    def test_a_project_must_be_a_directory(self, library: Library, path: str) -> None:
         text = library.refuses(
             "get_transition_prompt",
             transition="discover_to_design",
@@ -273,9 +273,7 @@ class TestValidation:
         assert "which is not a directory" in text
 
     @pytest.mark.parametrize("given", [{}, {"project_path": ""}, {"project_path": "."}])
-    def test_this_project_is_meant_where_none_is_named(
-        self, library: Library, given: dict[str, str]
-    ) -> None:
+    def test_the_default_is_this_project(self, library: Library, given: dict[str, str]) -> None:
         text = library.refuses(
             "get_transition_prompt", transition="discover_to_design", validate=True, **given
         )

@@ -185,7 +185,7 @@ class TestLinks:
 class TestRights:
     """Files that the server may not read."""
 
-    def test_what_may_not_be_read_is_said_in_words(self) -> None:
+    def test_unreadable_files_are_reported_in_words(self) -> None:
         with open_folder() as folder:
             root = create_project(folder / "project", config=KITS)
             lay_documents(folder / "documents")

@@ -22,7 +22,7 @@ class TestStructure:
     """Eight folders and files."""
 
     @pytest.mark.parametrize("item", ITEMS)
-    def test_what_is_missing_is_named(self, library: Library, item: str) -> None:
+    def test_missing_parts_are_named(self, library: Library, item: str) -> None:
         inside = {name: text for name, text in PROJECT.items() if not name.startswith(item)}
         files = {name: inside.get(name) for name in PROJECT}
         lines = structure(library, library.project_of("other", files))
@@ -31,7 +31,7 @@ class TestStructure:
         assert [name for name in ITEMS if f"✗ {name} — missing" in lines] == missing
         assert f"Result: {8 - len(missing)}/8 passed. Missing: {', '.join(missing)}" == lines[-1]
 
-    def test_a_file_is_no_folder_and_a_folder_no_file(self, library: Library) -> None:
+    def test_a_file_is_not_a_folder_and_a_folder_not_a_file(self, library: Library) -> None:
         project = library.project_of(
             "other", {"README.md": None, "_archive/.keep": None, "_archive": "x"}
         )
@@ -57,7 +57,7 @@ class TestStructure:
 
         assert "Result: 8/8 passed." == structure(library, library.projects / "link")[-1]
 
-    def test_this_project_is_meant_where_none_is_named(self, library: Library) -> None:
+    def test_the_default_is_this_project(self, library: Library) -> None:
         text = library.says("check_project_structure")
 
         assert text.startswith(f"Project Structure Check: {library.root.resolve()}\n")
@@ -65,9 +65,7 @@ class TestStructure:
 
     @pytest.mark.parametrize("tool", ["check_project_structure", "check_project_health"])
     @pytest.mark.parametrize("path", ["nowhere", "README", "~nobody-of-that-name", "x" * 5000])
-    def test_what_is_no_directory_is_no_project(
-        self, library: Library, tool: str, path: str
-    ) -> None:
+    def test_a_project_must_be_a_directory(self, library: Library, tool: str, path: str) -> None:
         text = library.refuses(tool, project_path=path)
 
         assert text.startswith('argument "project_path" is "')
@@ -88,9 +86,7 @@ class TestStructure:
             "projects/link",
         ],
     )
-    def test_of_what_is_outside_nothing_is_told(
-        self, library: Library, tool: str, path: str
-    ) -> None:
+    def test_outside_files_are_not_mentioned(self, library: Library, tool: str, path: str) -> None:
         """Neither the files nor the existence of a directory."""
         (library.folder / "home/mine").mkdir(parents=True, exist_ok=True)
         beside = library.folder / "beside"

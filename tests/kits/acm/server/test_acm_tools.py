@@ -19,7 +19,7 @@ class TestTools:
         with running(library.root, "acm") as wire:
             assert {"name": "acm", "version": "1.0.0"} == wire.shake_hands()["serverInfo"]
 
-    def test_the_session_is_told_of_each(self, library: Library) -> None:
+    def test_a_session_learns_of_each_tool(self, library: Library) -> None:
         text = library.driver.client.instructions or ""
 
         assert [name for name in LISTED if f"{name}: " not in text] == []
@@ -30,7 +30,7 @@ class TestTools:
         with on_server(library.root, variables(library.folder), recipe) as driver:
             assert LISTED == driver.names()
 
-    def test_a_discipline_can_take_one_away_and_it_is_not_spoken_of(self, tmp_path: Path) -> None:
+    def test_a_tool_removed_by_a_discipline_is_not_mentioned(self, tmp_path: Path) -> None:
         config = f'{KITS}[disciplines.backend]\ndisable = ["acm:query_capabilities"]\n'
         root = create_project(tmp_path / "project", config=config)
         lay_registry(tmp_path / "registry")

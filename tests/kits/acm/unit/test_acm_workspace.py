@@ -7,7 +7,7 @@ import pytest
 from ralphgen.kits.acm.server.workspace import LARGEST, UnreadableDocumentError, read_text
 
 
-def test_a_file_that_is_too_long_is_no_document(tmp_path: Path) -> None:
+def test_a_file_that_is_too_long_is_not_a_document(tmp_path: Path) -> None:
     with (tmp_path / "long.md").open("wb") as file:
         file.truncate(LARGEST + 1)
     with (tmp_path / "most.md").open("wb") as file:

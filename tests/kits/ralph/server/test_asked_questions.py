@@ -163,7 +163,7 @@ def test_an_undo_takes_an_open_question_back_and_its_undo_opens_it_again(root: P
     assert ([1], "blocked") == ([one.number for one in open_questions(root)], status(root, 2))
 
 
-def test_an_answer_stays_as_a_comment_after_an_undo_of_the_session_that_asked(root: Path) -> None:
+def test_an_answer_remains_as_a_comment_after_an_undo_of_the_session_that_asked(root: Path) -> None:
     asker = asking(root)
     answer_question(root, 2, "UTC")
     undo_session(root, asker)
@@ -202,7 +202,7 @@ def test_a_new_task_with_the_id_of_a_deleted_one_has_no_answers(root: Path) -> N
         ({"status": "pending"}, '"question" is only for the status "blocked"'),
     ],
 )
-def test_what_is_no_question_is_refused(
+def test_an_invalid_question_is_refused(
     tmp_path: Path, arguments: dict[str, object], said: str
 ) -> None:
     root = held_project(tmp_path / "p")

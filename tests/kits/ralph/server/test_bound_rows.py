@@ -59,7 +59,7 @@ def test_an_agent_moves_its_own_task_without_naming_it(
     assert "pending" == status(project, 2)
 
 
-def test_an_agent_that_is_blocked_says_why(project: Path, agent: Driver) -> None:
+def test_a_blocked_agent_gives_the_reason(project: Path, agent: Driver) -> None:
     agent.call("set_task_status", id=1, status="pending")
     refusal = agent.refusal("set_task_status", status="blocked")
 
@@ -92,13 +92,13 @@ def test_another_task_is_refused_by_its_number(project: Path, agent: Driver, oth
     assert before == query(project, "SELECT id, status, updated FROM tasks WHERE id <> 1")
 
 
-def test_any_task_can_be_read_and_the_own_one_without_its_number(agent: Driver) -> None:
+def test_any_task_can_be_read_and_the_bound_one_without_its_number(agent: Driver) -> None:
     assert "Log in" == agent.call("get_task")["title"]
     assert "Find" == agent.call("get_task", id=3)["title"]
 
 
 @pytest.mark.parametrize(("named", "task"), [({}, 1), ({"task_id": 1}, 1), ({"task_id": 2}, 2)])
-def test_comments_go_to_the_tasks_of_the_own_feature_and_say_who_was_at_work(
+def test_comments_go_to_tasks_of_the_bound_feature_with_their_author(
     project: Path, agent: Driver, named: dict[str, int], task: int
 ) -> None:
     answer = agent.call("add_task_comment", body="b", **named)
@@ -295,7 +295,7 @@ def test_a_review_of_a_feature_may_look_at_all_tasks_and_close_any(project: Path
 
 
 @pytest.mark.parametrize("era", ["a0", "b6"])
-def test_what_is_bound_is_bound_in_every_era(tmp_path: Path, era: str) -> None:
+def test_arguments_are_bound_in_every_era(tmp_path: Path, era: str) -> None:
     create_project(tmp_path, schema=era)
     with connected(tmp_path, "task_execution") as driver:
         refusal = driver.refusal("set_task_status", id=2, status="done")

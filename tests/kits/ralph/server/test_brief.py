@@ -41,7 +41,7 @@ def own(project: Path, tmp_path: Path) -> Path:
 class TestParts:
     """The content of each part."""
 
-    def test_the_system_part_says_who_the_agent_is(self, project: Path) -> None:
+    def test_the_system_part_describes_the_agent(self, project: Path) -> None:
         system = brief(project, "task_execution", task=2)["system"]
         quoted = sections(system)
 
@@ -59,7 +59,7 @@ class TestParts:
             "Conventions of your discipline": "Tabs, never spaces\n",
         } == quoted
 
-    def test_the_task_part_holds_all_that_the_task_stands_in(self, project: Path) -> None:
+    def test_the_task_part_holds_the_whole_context_of_the_task(self, project: Path) -> None:
         task = brief(project, "task_execution", task=2)["task"]
         quoted = sections(task)
         plain = quoted.pop("")
@@ -84,13 +84,13 @@ class TestParts:
         assert 'Work on task 2 of the feature "auth".' in plain
         assert plain.endswith("done with a summary, or blocked with a reason.\n")
 
-    def test_a_discussion_is_told_the_words_of_its_discipline(self, project: Path) -> None:
+    def test_a_discussion_gets_the_words_of_its_discipline(self, project: Path) -> None:
         found = brief(project, "discuss", discipline="backend")
 
         assert "You work as" not in found["system"]
         assert "You build pages\n" == sections(found["task"])["Prompt of the discipline"]
 
-    def test_a_dependency_that_is_gone_is_said_to_be(self, own: Path) -> None:
+    def test_a_deleted_dependency_is_marked(self, own: Path) -> None:
         query(own, "UPDATE tasks SET depends_on = '[1, 77]' WHERE id = 2")
         quoted = sections(brief(own, "task_execution", task=2)["task"])
 
@@ -110,7 +110,7 @@ class TestParts:
         assert "style: " in second[title]
         assert "run_checks" in first[""]
 
-    def test_where_its_file_cannot_be_written_nothing_is_left(
+    def test_a_file_that_cannot_be_written_leaves_nothing(
         self, own: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def failing(_path: str, _data: bytes, *, mode: int) -> None:
@@ -184,7 +184,7 @@ class TestSchema:
     """Missing and hidden features of a project."""
 
     @pytest.mark.parametrize("era", [path.stem for path in sorted(SCHEMAS.glob("[ab]*.sql"))])
-    def test_what_a_project_lacks_is_left_out(self, tmp_path: Path, era: str) -> None:
+    def test_missing_parts_of_a_project_are_left_out(self, tmp_path: Path, era: str) -> None:
         root = tmp_path / "p"
         create_database(root, (SCHEMAS / f"{era}.sql").read_text(encoding="utf-8"))
         for table, column in (("features", "auth"), ("disciplines", "backend")):
@@ -204,7 +204,7 @@ class TestSchema:
         assert 'You work as the discipline "backend".' in found["brief"]["system"]
         assert "T\n" == sections(found["brief"]["task"])["Title"]
 
-    def test_what_is_hidden_is_never_shown(self, tmp_path: Path) -> None:
+    def test_hidden_columns_are_never_shown(self, tmp_path: Path) -> None:
         hidden = {
             "tasks": ("hints", "pseudocode", "acceptance_criteria"),
             "features": ("architecture", "learnings"),
@@ -253,7 +253,7 @@ class TestOneBriefEverywhere:
     """Each way to the brief leads to the same."""
 
     @pytest.mark.parametrize("recipe", [*RECIPES, "manual"])
-    def test_all_ways_say_the_same(self, own: Path, recipe: str) -> None:
+    def test_all_ways_return_the_same_brief(self, own: Path, recipe: str) -> None:
         say(own, "all", "Be kind.\n")
         rows = ABOUT.get(recipe, {})
         options = [f"--{kind}={row}" for kind, row in rows.items()]
@@ -300,7 +300,7 @@ class TestCommand:
         assert re.search(r"^system part: \d+ characters\n +\d+  The project\n", done.stderr)
         assert [] == [*sessions.iterdir()]
 
-    def test_without_a_recipe_it_names_those_that_there_are(self, own: Path) -> None:
+    def test_without_a_recipe_the_brief_names_the_existing_ones(self, own: Path) -> None:
         done = ralphgen("session", "brief", cwd=own)
 
         assert (2, "") == (done.returncode, done.stdout)
@@ -317,7 +317,7 @@ class TestCommand:
             (["ramble", "--feature", "oauth"], 1, 'there is no feature "oauth"'),
         ],
     )
-    def test_what_cannot_be_told_is_refused(
+    def test_an_impossible_brief_is_refused(
         self, own: Path, arguments: list[str], code: int, said: str
     ) -> None:
         assert said in refused("session", "brief", *arguments, "--project", own, code=code)

@@ -52,7 +52,7 @@ class TestSize:
             sql = "INSERT INTO task_comments (task_id, author, body) VALUES (2, 'human', ?)"
             query(root, sql, f"comment {number} " + "y" * 300)
 
-    def test_a_large_brief_is_cut_to_its_size_and_says_where_the_rest_is(self, own: Path) -> None:
+    def test_a_large_brief_is_cut_and_names_the_place_of_the_rest(self, own: Path) -> None:
         self.large(own)
         found = brief(own, "task_execution", task=2)
         quoted = sections(found["task"])
@@ -77,7 +77,7 @@ class TestSize:
                 read = driver.portal.call(driver.client.read_resource, resource)
                 assert getattr(read.contents[0], "text", "")
 
-    def test_the_config_says_how_long_it_may_be(self, own: Path) -> None:
+    def test_the_config_sets_the_length_of_a_brief(self, own: Path) -> None:
         self.large(own)
         config = own / ".ralph/ralphgen.toml"
         for most in (5_000, 100_000):

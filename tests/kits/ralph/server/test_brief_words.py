@@ -27,7 +27,7 @@ def own(project: Path, tmp_path: Path) -> Path:
 class TestOwnWords:
     """`.ralph/prompts`."""
 
-    def test_they_are_added_as_they_are(self, own: Path) -> None:
+    def test_words_are_added_unchanged(self, own: Path) -> None:
         say(own, "all", "\ufeff# Ours\n\n```\n{{ x }} {tools}\n")
         say(own, "task_execution", "Test first.\r\n")
         say(own, "yap", "Never told.")
@@ -39,7 +39,7 @@ class TestOwnWords:
             f"\n\n{ours}/task_execution.md\n\nTest first.\r"
         )
 
-    def test_they_are_those_of_the_moment_at_which_the_session_was_made(self, own: Path) -> None:
+    def test_words_are_read_when_the_session_is_created(self, own: Path) -> None:
         file = say(own, "all", "Be kind.")
         session = opened(own, "yap")
         file.write_text("Be cruel.", encoding="utf-8")
@@ -82,7 +82,7 @@ class TestOwnWords:
         "value",
         [[], {"prompt": 1}, {"max_characters": "1"}, {"words": [{"file": "a"}]}, {"other": "x"}],
     )
-    def test_a_context_says_nothing_else(self, own: Path, value: object) -> None:
+    def test_a_context_contains_nothing_else(self, own: Path, value: object) -> None:
         context = context_for(own, "yap", brief=value)
 
         assert '"brief" ' in server_refused(own, *on_context(context))
@@ -110,7 +110,7 @@ class TestRecipes:
         regenerate(own, force=False, say=quiet)
         return own
 
-    def test_a_recipe_says_what_it_is_for_and_what_to_do(self, triage: Path) -> None:
+    def test_a_recipe_describes_its_purpose_and_steps(self, triage: Path) -> None:
         facts = made(triage, "triage")
         with client_of(facts["mcp_config"]) as driver:
             (prompt,) = driver.portal.call(driver.client.list_prompts).prompts
@@ -125,7 +125,7 @@ class TestRecipes:
         assert f"Sort what came in.\n\n## What to do\n\n{steps}" == facts["prompt"]
         assert "haiku" == facts["model"]
 
-    def test_a_recipe_of_a_person_can_have_a_prompt(self, own: Path) -> None:
+    def test_a_recipe_of_the_user_can_have_a_prompt(self, own: Path) -> None:
         folder = own / ".ralph/recipes"
         folder.mkdir()
         text = 'base = "manual"\nprompt = "Sweep the floor."\n'

@@ -300,7 +300,7 @@ def test_a_tool_replaces_no_done_task_by_another(root: Path) -> None:
     assert before == query(root, "SELECT status, title FROM tasks WHERE id = 1")
 
 
-def test_triggers_that_defer_others_close_no_task_beside_a_tool(root: Path) -> None:
+def test_triggers_that_defer_others_close_no_task_outside_a_tool(root: Path) -> None:
     if database_place(root) is None:
         pytest.skip("SQLite defers no trigger")
     run(

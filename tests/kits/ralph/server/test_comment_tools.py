@@ -22,7 +22,7 @@ def stored(project: Path, comment: int) -> tuple[Any, ...]:
     return row
 
 
-def test_a_person_says_who_writes(project: Path, server: Driver) -> None:
+def test_the_user_names_the_author(project: Path, server: Driver) -> None:
     answer = server.call(
         "add_task_comment",
         task_id=1,
@@ -54,7 +54,7 @@ def test_an_agent_is_signed_by_the_server(project: Path, agent: Driver) -> None:
 
 
 @pytest.mark.parametrize("argument", ["author", "discipline", "agent_task_id", "created"])
-def test_an_agent_cannot_sign_as_somebody_else(agent: Driver, argument: str) -> None:
+def test_an_agent_cannot_sign_as_someone_else(agent: Driver, argument: str) -> None:
     text = agent.refusal("add_task_comment", task_id=1, body="b", **{argument: "human"})
 
     assert f'unknown argument "{argument}"' in text

@@ -114,7 +114,7 @@ def knowledge(mode: str, task: int, number: int, server: Driver) -> list[str]:
     return []
 
 
-def test_one_of_eight_gets_a_name_and_the_others_are_told(
+def test_one_of_eight_gets_a_name_and_the_others_a_refusal(
     project: Path, servers: list[Driver]
 ) -> None:
     def create(_: int, server: Driver) -> list[bool]:

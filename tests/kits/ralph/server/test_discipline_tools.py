@@ -11,7 +11,7 @@ KEPT_BACK = "hunter2-secret"
 LOOK = {"icon": "Code", "color": "#068D87"}
 
 
-def test_a_created_discipline_holds_all_that_was_given(project: Path, server: Driver) -> None:
+def test_a_created_discipline_holds_every_argument(project: Path, server: Driver) -> None:
     given = {
         "icon": "Database",
         "color": "#7a10ff",
@@ -31,7 +31,7 @@ def test_a_created_discipline_holds_all_that_was_given(project: Path, server: Dr
     )
 
 
-def test_an_acronym_is_made_where_none_is_given(server: Driver) -> None:
+def test_a_missing_acronym_is_derived(server: Driver) -> None:
     made = [
         server.call("create_discipline", name=name, display_name=shown, **LOOK)["acronym"]
         for name, shown in (
@@ -59,7 +59,7 @@ def test_an_acronym_is_made_where_none_is_given(server: Driver) -> None:
         ({"skills": "a; b"}, "expected an array of strings"),
     ],
 )
-def test_what_a_new_discipline_must_not_be_is_refused(
+def test_an_invalid_new_discipline_is_refused(
     project: Path, server: Driver, change: dict[str, Any], sentence: str
 ) -> None:
     before = query(project, "SELECT * FROM disciplines")
@@ -178,7 +178,7 @@ def test_a_server_is_shown_with_its_keys_and_without_its_credentials(
     ] == server.call("get_discipline", name="backend")["mcp_servers"]
 
 
-def test_a_discipline_with_tasks_stays_and_one_without_says_what_it_signed(
+def test_a_discipline_with_tasks_remains_and_a_deleted_one_reports_its_comments(
     project: Path, server: Driver
 ) -> None:
     server.call("create_discipline", name="leaver", display_name="Leaver", **LOOK)

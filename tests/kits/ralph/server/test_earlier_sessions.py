@@ -110,14 +110,14 @@ def test_the_user_may_edit_a_protected_file_between_two_sessions(project: Path) 
     assert "" == _refused(project)
 
 
-def test_an_edit_of_what_an_agent_changed_is_the_users(project: Path) -> None:
+def test_an_edit_of_an_agents_change_is_the_users(project: Path) -> None:
     _session(project, _loosen)
     written(project, [("tests/run.py", "# Reviewed.\npass\n")])
 
     assert "" == _refused(project)
 
 
-def test_a_change_that_is_put_back_needs_no_yes(project: Path) -> None:
+def test_a_reverted_change_needs_no_consent(project: Path) -> None:
     _session(project, _loosen)
     written(project, [("tests/run.py", FAILS)])
 
@@ -153,7 +153,7 @@ def test_a_branch_with_an_agents_change_brings_it_back(project: Path) -> None:
     assert ACCEPT in _refused(project)
 
 
-def test_settings_that_an_agent_changed_are_no_baseline(project: Path) -> None:
+def test_settings_changed_by_an_agent_are_not_a_baseline(project: Path) -> None:
     config = project / ".ralph/ralphgen.toml"
     _session(
         project,
@@ -189,7 +189,7 @@ def test_a_session_that_began_during_another_has_its_baseline(project: Path) -> 
     assert ACCEPT in _refused(project)
 
 
-def test_what_a_killed_session_left_is_refused(project: Path) -> None:
+def test_leftovers_of_a_killed_session_are_refused(project: Path) -> None:
     session = _opened(project)
     server = _started(session)
     _loosen(project)

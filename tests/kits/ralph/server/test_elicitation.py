@@ -52,7 +52,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @ERAS
-def test_a_task_that_others_wait_for_goes_where_a_person_agrees(root: Path, era: Era) -> None:
+def test_a_task_with_dependents_is_deleted_if_the_user_agrees(root: Path, era: Era) -> None:
     person = Person("accept", **AGREES)
     with connected(root, era=era, person=person) as server:
         assert {"deleted": 1, "freed": [2, 3]} == server.call("delete_task", id=1)
@@ -70,7 +70,7 @@ def test_a_task_that_others_wait_for_goes_where_a_person_agrees(root: Path, era:
 
 
 @ERAS
-def test_a_person_is_asked_if_the_database_has_triggers_too(tmp_path: Path, era: Era) -> None:
+def test_the_user_is_asked_even_if_the_database_has_triggers(tmp_path: Path, era: Era) -> None:
     """Such calls run in a child process."""
     trigger = (
         "CREATE TRIGGER noted AFTER DELETE ON tasks BEGIN "
@@ -88,7 +88,7 @@ def test_a_person_is_asked_if_the_database_has_triggers_too(tmp_path: Path, era:
 
 
 @ERAS
-def test_without_a_person_the_refusal_is_what_it_always_was(root: Path, era: Era) -> None:
+def test_without_a_user_the_refusal_is_unchanged(root: Path, era: Era) -> None:
     before = rows(root)
     with connected(root, era=era) as server:
         assert REFUSED == server.refusal("delete_task", id=1)
@@ -111,7 +111,7 @@ def test_nothing_is_changed_without_a_clear_yes(
 
 
 @ERAS
-def test_plain_calls_ask_nobody(root: Path, era: Era) -> None:
+def test_plain_calls_ask_no_one(root: Path, era: Era) -> None:
     person = Person("decline")
     with connected(root, era=era, person=person) as server:
         server.call("delete_task", id=3)
@@ -122,7 +122,7 @@ def test_plain_calls_ask_nobody(root: Path, era: Era) -> None:
     assert [] == person.asked
 
 
-def test_who_may_not_change_other_tasks_is_not_helped_by_a_person(root: Path) -> None:
+def test_consent_does_not_allow_changes_of_other_tasks(root: Path) -> None:
     person = Person("accept", **AGREES)
     kept = ["delete_task", "get_task"]
     with connected(root, person=person, enabled_tools={"ralph": kept}) as server:
@@ -132,7 +132,7 @@ def test_who_may_not_change_other_tasks_is_not_helped_by_a_person(root: Path) ->
 
 
 @ERAS
-def test_a_question_that_blocks_a_task_is_answered_by_a_person(root: Path, era: Era) -> None:
+def test_the_user_answers_a_question_that_blocks_a_task(root: Path, era: Era) -> None:
     person = Person("accept", answer="Blue.")
     given = {"status": "blocked", "reason": "Which colour?"}
     with connected(root, "task_execution", era=era, person=person) as server:
@@ -170,7 +170,7 @@ def test_a_question_with_options_is_answered_in_a_form_and_not_stored(
     "person", [None, Person("cancel"), *(Person("accept", answer=text) for text in ("", " "))]
 )
 @ERAS
-def test_a_question_that_nobody_answers_blocks_the_task_as_it_always_did(
+def test_an_unanswered_question_blocks_the_task(
     root: Path, era: Era, person: Person | None
 ) -> None:
     given = {"status": "blocked", "reason": "Which colour?"}
@@ -184,7 +184,7 @@ def test_a_question_that_nobody_answers_blocks_the_task_as_it_always_did(
 
 
 @ERAS
-def test_a_person_says_what_blocks_a_task_where_the_agent_does_not(root: Path, era: Era) -> None:
+def test_the_user_gives_the_reason_for_a_block_if_the_agent_does_not(root: Path, era: Era) -> None:
     refusal = '"blocked" needs a "reason": state what keeps this task from being done'
     with connected(root, "task_execution", era=era) as server:
         assert refusal == server.refusal("set_task_status", status="blocked")
@@ -201,7 +201,7 @@ def test_a_person_says_what_blocks_a_task_where_the_agent_does_not(root: Path, e
 
 
 @ERAS
-def test_a_claim_ends_where_a_person_says_so(tmp_path: Path, era: Era) -> None:
+def test_a_claim_ends_if_the_user_agrees(tmp_path: Path, era: Era) -> None:
     root = held_project(tmp_path / "p")
     made = taken(root, 2)
     person = Person("accept", **AGREES)
@@ -239,7 +239,7 @@ def test_of_a_task_that_another_session_holds_only_the_claim_is_asked_about(
     assert [("Which colour?",)] == query(root, "SELECT blocked_by FROM tasks WHERE id = 2")
 
 
-def test_a_question_that_is_answered_by_nobody_in_time_is_taken_back(
+def test_a_question_without_an_answer_in_time_is_withdrawn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("ralphgen.runtime.protocol.background.ANSWER_WITHIN", 0.01)
@@ -255,7 +255,7 @@ def test_a_question_that_is_answered_by_nobody_in_time_is_taken_back(
     assert {"requestId": sent[0]["id"]} == sent[1]["params"]
 
 
-def test_force_works_as_it_did_where_nobody_can_be_asked(tmp_path: Path) -> None:
+def test_force_works_if_no_user_can_be_asked(tmp_path: Path) -> None:
     root = held_project(tmp_path / "p")
     taken(root, 2)
     with connected(root) as server:
@@ -264,7 +264,7 @@ def test_force_works_as_it_did_where_nobody_can_be_asked(tmp_path: Path) -> None
     assert row(root, 2)[0] is None
 
 
-def test_what_a_person_said_is_in_the_journal(tmp_path: Path) -> None:
+def test_the_answer_of_the_user_is_in_the_journal(tmp_path: Path) -> None:
     ledger = LEDGER.read_text(encoding="utf-8")
     root = create_project(tmp_path / "p", ledger, MARKER)
     with connected(root, person=Person("accept", **AGREES)) as server:
@@ -276,7 +276,7 @@ def test_what_a_person_said_is_in_the_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_rows_on_either_engine_follow_a_persons_word(tmp_path: Path, engine: str) -> None:
+def test_rows_on_both_engines_follow_the_answer_of_the_user(tmp_path: Path, engine: str) -> None:
     with held_on(engine, tmp_path / "p") as root:
         query(root, "UPDATE tasks SET depends_on = '[3]' WHERE id = 2")
         taken(root, 2)

@@ -46,7 +46,7 @@ def respond(server: Wire, identity: object, **answer: object) -> None:
 
 
 @pytest.mark.parametrize("capabilities", CAPABLE)
-def test_a_handshake_connection_is_asked_by_a_request_and_goes_on_meanwhile(
+def test_a_handshake_connection_is_asked_by_a_request_and_continues_meanwhile(
     root: Path, wire: Wire, capabilities: dict[str, Any]
 ) -> None:
     shaken(wire, capabilities)
@@ -78,7 +78,7 @@ def test_a_handshake_connection_is_asked_by_a_request_and_goes_on_meanwhile(
     ],
 )
 @pytest.mark.parametrize("capabilities", CAPABLE[::2])
-def test_an_answer_that_is_none_changes_nothing(
+def test_an_invalid_answer_changes_nothing(
     root: Path, wire: Wire, capabilities: dict[str, Any], answer: dict[str, Any]
 ) -> None:
     before = rows(root)
@@ -92,9 +92,7 @@ def test_an_answer_that_is_none_changes_nothing(
     assert before == rows(root)
 
 
-def test_a_call_that_nobody_waits_for_any_longer_takes_its_question_back(
-    root: Path, wire: Wire
-) -> None:
+def test_an_abandoned_call_withdraws_its_question(root: Path, wire: Wire) -> None:
     before = rows(root)
     shaken(wire, FORM)
     wire.send("tools/call", DELETE, id="delete")
@@ -165,7 +163,7 @@ def test_a_client_that_shows_no_forms_is_never_asked(
     assert REFUSED == answer["content"][0]["text"]
 
 
-def test_over_http_nobody_is_asked_in_either_version(tmp_path: Path) -> None:
+def test_over_http_no_one_is_asked_in_either_version(tmp_path: Path) -> None:
     """The owner of the token sends the answers too."""
     root = http_project(tmp_path / "p")
     with serving(root) as server:

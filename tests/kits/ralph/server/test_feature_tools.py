@@ -8,7 +8,7 @@ from driving import Driver, query
 from feature_rows import feature, stored
 
 
-def test_a_created_feature_holds_all_that_was_given(project: Path, server: Driver) -> None:
+def test_a_created_feature_holds_every_argument(project: Path, server: Driver) -> None:
     (project / "src").mkdir()
     (project / "src" / "pay.ts").touch()
     given = {
@@ -64,7 +64,7 @@ def test_acronyms_are_made_and_never_collide(server: Driver) -> None:
         ({"learnings": []}, 'unknown argument "learnings"'),
     ],
 )
-def test_what_a_new_feature_must_not_be_is_refused(
+def test_an_invalid_new_feature_is_refused(
     project: Path, server: Driver, change: dict[str, Any], sentence: str
 ) -> None:
     before = query(project, "SELECT * FROM features")
@@ -74,11 +74,11 @@ def test_what_a_new_feature_must_not_be_is_refused(
     assert before == query(project, "SELECT * FROM features")
 
 
-def test_names_that_may_mean_the_same_are_told(server: Driver) -> None:
+def test_similar_names_are_reported(server: Driver) -> None:
     assert ["auth"] == feature(server, "authentication")["similar"]
 
 
-def test_a_change_keeps_learnings_and_all_that_is_not_named(project: Path, server: Driver) -> None:
+def test_a_change_keeps_learnings_and_omitted_fields(project: Path, server: Driver) -> None:
     feature(server, "patched", description="d", architecture="a", dependencies=["x"])
     server.call("append_feature_learning", feature_name="patched", text="Retries need a jitter")
     learnings = stored(project, "patched", "learnings")
@@ -117,7 +117,9 @@ def test_its_own_acronym_may_be_given_again(server: Driver) -> None:
     assert [] == server.call("update_feature", name="search", acronym="SRCH")["changed"]
 
 
-def test_a_feature_with_tasks_stays_and_one_without_says_who_names_it(server: Driver) -> None:
+def test_a_feature_with_tasks_remains_and_a_deleted_one_has_references(
+    server: Driver,
+) -> None:
     feature(server, "base")
     feature(server, "on-top", dependencies=["base", "based on nothing"])
 

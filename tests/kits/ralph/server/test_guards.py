@@ -43,7 +43,7 @@ def respelled(root: Path, *changes: tuple[str, str], config: str = "") -> Path:
         ("context_files", "add_feature_context_file", {"file_path": "src/auth.py"}),
     ],
 )
-def test_bytes_that_are_no_text_are_not_written_back_as_other_ones(
+def test_invalid_bytes_are_not_rewritten(
     tmp_path: Path, column: str, tool: str, arguments: dict[str, str]
 ) -> None:
     root = create_project(tmp_path)
@@ -92,7 +92,7 @@ def test_a_task_that_may_still_be_waited_for_is_not_deleted(tmp_path: Path, stor
 
 
 @pytest.mark.thorough
-def test_deleting_is_not_offered_where_what_forbids_it_is_hidden(tmp_path: Path) -> None:
+def test_deleting_is_not_offered_if_its_guard_is_hidden(tmp_path: Path) -> None:
     root = create_project(tmp_path, config='[schema]\nhide = ["tasks.depends_on"]\n')
     with connected(root) as server:
         code, text = server.protocol_error("delete_task", id=1)
@@ -114,7 +114,7 @@ def test_a_new_task_does_not_inherit_the_comments_of_a_deleted_one(tmp_path: Pat
     assert "comments" not in task
 
 
-def test_what_tells_a_row_from_others_cannot_be_emptied(tmp_path: Path) -> None:
+def test_the_key_of_a_row_cannot_be_emptied(tmp_path: Path) -> None:
     root = respelled(tmp_path, ("acronym          TEXT NOT NULL UNIQUE", "acronym          TEXT"))
     with connected(root) as server:
         text = server.refusal("update_feature", name="auth", clear=["acronym"])
@@ -147,7 +147,7 @@ def test_a_migration_of_columns_that_no_tool_uses_does_not_end_the_session(tmp_p
         assert 2 == server.call("list_tasks")["total"]
 
 
-def test_what_a_context_disables_is_disabled(tmp_path: Path) -> None:
+def test_disabled_tools_of_a_context_are_disabled(tmp_path: Path) -> None:
     root = create_project(tmp_path)
     with connected(root, disabled_tools={"ralph": ["delete_task"]}) as server:
         assert "delete_task" not in server.names()

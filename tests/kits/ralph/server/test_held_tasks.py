@@ -57,7 +57,7 @@ def force(root: Path, new: str = "pending") -> None:
         ("add_feature_context_file", {"file_path": "README.md"}),
     ],
 )
-def test_who_lost_its_claim_cannot_write_and_is_told_so(
+def test_a_session_that_lost_its_claim_cannot_write_and_learns_why(
     root: Path, tool: str, arguments: dict[str, str]
 ) -> None:
     made = taken(root, 2)
@@ -111,7 +111,7 @@ def test_a_claim_that_waits_for_a_merge_is_kept_when_its_task_is_closed(
     assert claim(root, "session") is None
 
 
-def test_a_person_needs_force_for_a_held_task_and_agents_have_none(root: Path) -> None:
+def test_the_user_needs_force_for_a_held_task_and_agents_have_none(root: Path) -> None:
     made = taken(root, 2)
     refused = ralphgen("task", "status", "2", "blocked", "--reason", "No.", "--project", root)
     assert 1 == refused.returncode
@@ -125,7 +125,7 @@ def test_a_person_needs_force_for_a_held_task_and_agents_have_none(root: Path) -
     assert ("skipped", None) == (status(root, 2), claim(root, "session"))
 
 
-def test_a_person_who_sets_it_pending_gives_it_new_attempts(root: Path) -> None:
+def test_the_user_resets_attempts_by_setting_a_task_pending(root: Path) -> None:
     assert "pending" == end_claim(taken(root, 2), "open")
     assert 1 == row(root, 2)[2]
     done = ralphgen("task", "status", "2", "pending", "--project", root)
@@ -134,7 +134,7 @@ def test_a_person_who_sets_it_pending_gives_it_new_attempts(root: Path) -> None:
     assert 0 == row(root, 2)[2]
 
 
-def test_lists_say_who_holds_a_task_and_which_are_stale(root: Path) -> None:
+def test_lists_name_the_holders_of_tasks_and_the_stale_ones(root: Path) -> None:
     held, left = taken(root, 1), taken(root, 2)
     leave(root, 2)
     with connected(root) as server:

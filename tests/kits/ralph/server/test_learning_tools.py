@@ -39,7 +39,7 @@ VECTORS = [  # existing, new, outcome
 
 
 @pytest.mark.parametrize(("old", "new", "outcome"), VECTORS)
-def test_what_becomes_of_a_learning_beside_another(
+def test_a_learning_next_to_another_is_merged_or_kept(
     project: Path, server: Driver, old: str, new: str, outcome: str
 ) -> None:
     name = f"v{VECTORS.index((old, new, outcome))}"
@@ -56,7 +56,7 @@ def test_what_becomes_of_a_learning_beside_another(
         assert (2 if outcome == "duplicate" else 1) == answer["hit_count"]
 
 
-def test_a_task_that_repeats_itself_is_no_new_hit(server: Driver) -> None:
+def test_a_repeat_by_the_same_task_is_not_a_new_hit(server: Driver) -> None:
     feature(server, "repeats")
     said = {"feature_name": "repeats", "text": "Retries need a jitter"}
     hits = [
@@ -131,7 +131,7 @@ def test_a_list_that_cannot_be_read_is_not_written_over(
     query(project, "UPDATE features SET learnings = '[]', context_files = '[]'")
 
 
-def test_learnings_that_stay_are_stored_as_they_were(project: Path, server: Driver) -> None:
+def test_kept_learnings_are_stored_unchanged(project: Path, server: Driver) -> None:
     feature(server, "robots")
     old = [{"text": "A", "source": "robot", "mood": 1}, "bare"]
     query(project, "UPDATE features SET learnings = ? WHERE name = 'robots'", json.dumps(old))

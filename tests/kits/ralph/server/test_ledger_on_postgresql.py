@@ -69,7 +69,7 @@ def read(entries: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_the_journal_says_the_same_of_the_same_calls(both: tuple[Path, Path, str]) -> None:
+def test_the_journal_is_equal_for_equal_calls(both: tuple[Path, Path, str]) -> None:
     """Comments that go with their task included."""
     ours, theirs, dsn = both
     for root in (ours, theirs):
@@ -89,7 +89,7 @@ def test_the_journal_says_the_same_of_the_same_calls(both: tuple[Path, Path, str
     assert query(ours, sessions) == rows(dsn, sessions)
 
 
-def test_what_an_app_writes_is_not_recorded(both: tuple[Path, Path, str]) -> None:
+def test_writes_of_an_application_are_not_recorded(both: tuple[Path, Path, str]) -> None:
     _, theirs, dsn = both
     with connected(theirs, env={VARIABLE: dsn}) as server:
         server.call("set_task_status", id=1, status="done")
@@ -98,7 +98,7 @@ def test_what_an_app_writes_is_not_recorded(both: tuple[Path, Path, str]) -> Non
     assert [tool for _, tool, *_ in rows(dsn, ENTRIES)] == ["set_task_status"]
 
 
-def test_what_the_database_deletes_by_itself_is_recorded(both: tuple[Path, Path, str]) -> None:
+def test_cascaded_deletions_are_recorded(both: tuple[Path, Path, str]) -> None:
     _, theirs, dsn = both
     rows(dsn, "INSERT INTO task_comments (task_id, author, body) VALUES (2, 'app', 'One.')")
     with connected(theirs, env={VARIABLE: dsn}) as server:

@@ -82,7 +82,7 @@ def task(server: Wire) -> Mapping[str, Any]:
     return record
 
 
-def test_a_long_task_says_where_each_part_that_is_cut_is_whole(task: Mapping[str, Any]) -> None:
+def test_a_long_task_names_the_resource_of_each_cut_part(task: Mapping[str, Any]) -> None:
     names = ["comments", "dependencies", "dependents", "depends_on", "description", "tags"]
 
     assert {name: f"ralph://tasks/1?cursor={name}" for name in names} == task["more"]

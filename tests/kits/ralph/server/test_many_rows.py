@@ -44,7 +44,7 @@ def megabytes(server: Wire) -> int:
     return int(most) // 1024
 
 
-def test_a_task_shows_the_first_of_those_that_wait_for_it(server: Wire) -> None:
+def test_a_task_shows_its_first_dependents(server: Wire) -> None:
     answer = told(server, "get_task", id=1)
 
     assert list(range(10, 110)) == [row["id"] for row in answer["dependents"][:101]][1:]

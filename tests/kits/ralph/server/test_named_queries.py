@@ -114,7 +114,7 @@ def test_many_rows_come_in_pages(project: EngineProject, client: Driver) -> None
     assert "limit" in client.refusal("titles", limit=21)
 
 
-def test_a_long_cell_is_cut_and_says_so(project: EngineProject, client: Driver) -> None:
+def test_a_long_cell_is_cut_with_a_mark(project: EngineProject, client: Driver) -> None:
     project.query("UPDATE tasks SET description = ? WHERE id = 2", "x" * 8_001)
     row = client.call("long", id=2)["row"]
 
@@ -122,7 +122,7 @@ def test_a_long_cell_is_cut_and_says_so(project: EngineProject, client: Driver) 
 
 
 @pytest.mark.thorough
-def test_what_runs_for_ever_is_stopped_and_others_are_answered(client: Driver) -> None:
+def test_an_endless_query_is_stopped_and_others_are_answered(client: Driver) -> None:
     told = 'the query "endless" took longer than 3 seconds: ask for less'
 
     assert told == client.refusal("endless")
@@ -130,7 +130,7 @@ def test_what_runs_for_ever_is_stopped_and_others_are_answered(client: Driver) -
 
 
 @pytest.mark.thorough
-def test_what_is_written_is_journaled_and_can_be_undone(project: EngineProject) -> None:
+def test_writes_are_journaled_and_can_be_undone(project: EngineProject) -> None:
     with connected(
         project.root, "task_execution", session_id="s-write", env=environment(project)
     ) as session:

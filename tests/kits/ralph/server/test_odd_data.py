@@ -171,7 +171,7 @@ def test_rows_with_odd_names_are_listed_once_each(
 
 
 @pytest.mark.parametrize("name", ODD_LISTS)
-def test_a_list_is_read_leniently_or_shown_as_it_is(server: Driver, name: str) -> None:
+def test_a_list_is_read_leniently_or_shown_unchanged(server: Driver, name: str) -> None:
     at = list(ODD_LISTS).index(name)
     stored, expected = ODD_LISTS[name]
     task = server.call("get_task", id=100 + at)
@@ -191,7 +191,7 @@ def test_a_list_is_read_leniently_or_shown_as_it_is(server: Driver, name: str) -
         assert "tags" not in task.get("unreadable", {})
 
 
-def test_unknown_statuses_and_numbers_are_shown_as_they_are(server: Driver) -> None:
+def test_unknown_statuses_and_numbers_are_shown_unchanged(server: Driver) -> None:
     hold, empty, *_ = (server.call("get_task", id=task) for task in (201, 202))
     huge, infinite, many = (server.call("get_task", id=task) for task in (206, 207, 208))
 
@@ -213,7 +213,7 @@ def test_dangling_rows_are_found_by_the_names_they_bear(server: Driver) -> None:
         assert [204] == [task["id"] for task in listed["tasks"]]
 
 
-def test_names_that_are_no_text_do_not_spoil_a_suggestion(server: Driver) -> None:
+def test_names_of_other_types_do_not_spoil_a_suggestion(server: Driver) -> None:
     assert 'did you mean "auth"?' in server.refusal("get_feature", name="auht")
     assert 'did you mean "backend"?' in server.refusal("get_discipline", name="bakcend")
     assert "there are" in server.refusal("get_feature", name="q" * 50_000)

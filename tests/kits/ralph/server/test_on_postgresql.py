@@ -310,7 +310,7 @@ def test_resources_and_completions_are_the_same(both: Pair) -> None:
 @pytest.mark.parametrize(
     "recipe", shortened(["task_execution", "braindump", "opus_review", "ramble"], "task_execution")
 )
-def test_a_session_is_told_the_same(tmp_path: Path, recipe: str) -> None:
+def test_a_session_gets_the_same_brief(tmp_path: Path, recipe: str) -> None:
     """Instructions, prompts and the brief."""
     with on_both(tmp_path) as (ours, theirs, dsn):
         first, second = (described(root, recipe, dsn) for root in (ours, theirs))
@@ -338,7 +338,7 @@ def run(dsn: str, sql: str) -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_no_number_is_answered_as_text(theirs: tuple[Path, str]) -> None:
+def test_special_numbers_are_returned_as_text(theirs: tuple[Path, str]) -> None:
     root, dsn = theirs
     run(
         dsn,

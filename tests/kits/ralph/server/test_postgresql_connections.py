@@ -38,7 +38,7 @@ def end_others(dsn: str) -> int:
     return int(count)
 
 
-def test_a_lost_connection_is_made_anew(theirs: tuple[Path, str]) -> None:
+def test_a_lost_connection_is_recreated(theirs: tuple[Path, str]) -> None:
     root, dsn = theirs
     with connected(root, env={VARIABLE: dsn}) as server:
         before = server.call("get_task", id=1)
@@ -66,7 +66,7 @@ def test_a_server_without_the_variable_does_not_start(theirs: tuple[Path, str]) 
         ("host=/nowhere s3cret", "is named by no DSN"),
     ],
 )
-def test_what_cannot_be_reached_is_named_by_its_variable_alone(
+def test_an_unreachable_server_is_named_by_its_variable_alone(
     theirs: tuple[Path, str], dsn: str, words: str
 ) -> None:
     root, _ = theirs
@@ -112,7 +112,7 @@ def test_many_writers_give_every_number_once(theirs: tuple[Path, str]) -> None:
     assert found == list(range(3, 23))
 
 
-def test_a_column_that_goes_is_told_of(theirs: tuple[Path, str]) -> None:
+def test_a_dropped_column_is_reported(theirs: tuple[Path, str]) -> None:
     root, dsn = theirs
     with connected(root, env={VARIABLE: dsn}) as server:
         server.call("get_task", id=1)
@@ -124,7 +124,7 @@ def test_a_column_that_goes_is_told_of(theirs: tuple[Path, str]) -> None:
     assert "ralphgen regen" in text
 
 
-def test_an_app_that_counts_by_itself_goes_on_behind(theirs: tuple[Path, str]) -> None:
+def test_an_application_with_its_own_counter_continues_after_it(theirs: tuple[Path, str]) -> None:
     root, dsn = theirs
     insert = "INSERT INTO tasks (feature, discipline, title) VALUES ('auth', 'backend', 'by app')"
     with connected(root, env={VARIABLE: dsn}) as server:
@@ -137,7 +137,7 @@ def test_an_app_that_counts_by_itself_goes_on_behind(theirs: tuple[Path, str]) -
     assert all(later == earlier + 1 for earlier, later in pairwise(ids))
 
 
-def test_who_listens_hears_of_what_others_write(theirs: tuple[Path, str]) -> None:
+def test_a_subscriber_is_notified_of_writes_by_others(theirs: tuple[Path, str]) -> None:
     root, dsn = theirs
     uri = "ralph://tasks/1"
     command = server_command(root, "ralph", *on_context(context_for(root, "manual")))

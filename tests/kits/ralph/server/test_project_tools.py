@@ -13,7 +13,7 @@ INSERT INTO tasks (feature, discipline, title, status)
 """
 
 
-def test_info_is_the_metadata_row_or_says_that_there_is_none(project: Path, server: Driver) -> None:
+def test_info_is_the_metadata_row_or_reports_its_absence(project: Path, server: Driver) -> None:
     assert {"title": "Shop", "created": "2026-02-10"} == server.call("get_project_info")
 
     query(project, "UPDATE metadata SET project_description = ?", "d" * 9_000)
@@ -27,7 +27,7 @@ def test_info_is_the_metadata_row_or_says_that_there_is_none(project: Path, serv
     assert 'unknown argument "title"' in server.refusal("get_project_info", title="x")
 
 
-def test_progress_counts_what_can_be_worked_on(project: Path, server: Driver) -> None:
+def test_progress_counts_actionable_tasks(project: Path, server: Driver) -> None:
     """Drafts and skipped tasks are not actionable; the percentage is floored."""
     for status in ("draft", "skipped", "done", "done", "blocked", "odd"):
         query(
@@ -58,7 +58,7 @@ def test_progress_counts_what_can_be_worked_on(project: Path, server: Driver) ->
     } == server.call("get_project_progress")
 
 
-def test_progress_of_thousands_of_features_stays_readable(tmp_path: Path) -> None:
+def test_progress_of_thousands_of_features_remains_readable(tmp_path: Path) -> None:
     create_project(tmp_path, MANY)
     with connected(tmp_path, "opus_review") as server:
         text = server.ask("get_project_progress")[1]
@@ -73,7 +73,7 @@ def test_progress_of_thousands_of_features_stays_readable(tmp_path: Path) -> Non
     assert 5_004 == json.loads(odd)["total"]
 
 
-def test_no_tasks_are_no_division_by_zero(tmp_path: Path) -> None:
+def test_progress_without_tasks_does_not_divide_by_zero(tmp_path: Path) -> None:
     create_project(tmp_path, "DELETE FROM tasks")
     with connected(tmp_path, "opus_review") as server:
         answer = server.call("get_project_progress")

@@ -213,7 +213,7 @@ LIES: dict[Lie, str] = {
 
 
 @pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__.strip("_"))
-def test_a_task_is_not_done_because_an_agent_says_so(project: Path, lie: Lie) -> None:
+def test_the_word_of_an_agent_does_not_close_a_task(project: Path, lie: Lie) -> None:
     session = opened(project, "task_execution", task=1)
     with client_of(session.mcp_config) as server:
         lie(project, server)
@@ -223,7 +223,7 @@ def test_a_task_is_not_done_because_an_agent_says_so(project: Path, lie: Lie) ->
     assert "pending" == status(project)
 
 
-def test_a_task_is_done_when_its_checks_pass_on_the_files_as_they_are(project: Path) -> None:
+def test_a_task_is_done_if_its_checks_pass_on_the_current_files(project: Path) -> None:
     session = opened(project, "task_execution", task=1)
     with client_of(session.mcp_config) as server:
         (project / "code.txt").write_text("1", encoding="utf-8")
@@ -248,7 +248,7 @@ def test_an_ignored_pipe_is_no_reason_to_refuse(project: Path) -> None:
     assert "done" == status(project)
 
 
-def test_what_is_protected_may_be_put_back(project: Path) -> None:
+def test_protected_files_may_be_restored(project: Path) -> None:
     session = opened(project, "task_execution", task=1)
     with client_of(session.mcp_config) as server:
         (project / "golden/a.txt").write_text("b", encoding="utf-8")
@@ -283,7 +283,7 @@ def test_a_session_keeps_the_checks_that_it_began_with(project: Path) -> None:
     assert not answer["passed"]
 
 
-def test_a_task_waits_for_what_it_depends_on(project: Path) -> None:
+def test_a_task_waits_for_its_dependencies(project: Path) -> None:
     session = opened(project, "task_execution", task=2)
     with client_of(session.mcp_config) as server:
         passed(server)
@@ -306,7 +306,7 @@ def test_checks_are_for_the_disciplines_that_they_name(tmp_path: Path) -> None:
     assert [["tests"], ["tests", "looks"]] == names
 
 
-def test_changed_tests_are_told_and_not_refused(project: Path) -> None:
+def test_changed_tests_are_reported_and_not_refused(project: Path) -> None:
     session = opened(project, "task_execution", task=1)
     with client_of(session.mcp_config) as server:
         (project / "tests/test_a.py").write_text("assert 1", encoding="utf-8")
@@ -321,7 +321,7 @@ def test_changed_tests_are_told_and_not_refused(project: Path) -> None:
     assert [("[]", '["tests/test_a.py"]')] == kept
 
 
-def test_a_session_that_cannot_run_checks_says_who_can(project: Path) -> None:
+def test_a_session_that_cannot_run_checks_names_the_recipe_that_can(project: Path) -> None:
     with connected(project, "yap") as server:
         refusal = server.refusal("set_task_status", id=1, status="done")
 
@@ -330,7 +330,7 @@ def test_a_session_that_cannot_run_checks_says_who_can(project: Path) -> None:
     )
 
 
-def test_a_person_takes_any_evidence_on_the_files_as_they_are(project: Path) -> None:
+def test_the_user_may_use_any_evidence_on_the_current_files(project: Path) -> None:
     session = opened(project, "task_execution", task=1)
     with client_of(session.mcp_config) as server:
         passed(server)
@@ -344,7 +344,7 @@ def test_a_person_takes_any_evidence_on_the_files_as_they_are(project: Path) -> 
     assert "call run_checks with task 1" in refusal
 
 
-def test_a_person_may_overrule_on_the_record(project: Path) -> None:
+def test_the_user_may_overrule_on_the_record(project: Path) -> None:
     with connected(project) as person:
         answer = person.call(
             "set_task_status", id=1, status="done", because="Tried by hand.", summary="Done."
@@ -386,7 +386,7 @@ def test_a_project_without_git_is_proved_as_well(tmp_path: Path) -> None:
     assert "has not passed on the current files" in refusal
 
 
-def test_a_repository_that_is_taken_away_proves_nothing(project: Path) -> None:
+def test_a_removed_repository_proves_nothing(project: Path) -> None:
     session = opened(project, "task_execution", task=1)
     with client_of(session.mcp_config) as server:
         passed(server)
@@ -396,7 +396,7 @@ def test_a_repository_that_is_taken_away_proves_nothing(project: Path) -> None:
     assert 'the session did not start in this repository: remove or restore ".git"' in refusal
 
 
-def test_what_a_spec_says_is_done_begins_as_pending(tmp_path: Path) -> None:
+def test_tasks_marked_done_in_a_spec_start_as_pending(tmp_path: Path) -> None:
     config = 'kits = ["ralph", "specum"]\n' + TESTS
     root = proved_project(tmp_path / "p", config)
     lay_spec(root, "a", state={"phase": "tasks"}, tasks="- [x] 1.1 One\n- [ ] 1.2 Two\n")

@@ -165,7 +165,7 @@ def test_a_project_can_list_the_variables_of_its_checks(tmp_path: Path) -> None:
     assert "***\nNone\nNone\nNone\nC.UTF-8\n" in found["tail"]
 
 
-def test_a_check_that_takes_too_long_is_stopped_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_slow_check_is_stopped_with_its_children(tmp_path: Path) -> None:
     program = (
         "import subprocess, sys, time\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -190,7 +190,7 @@ def _lives(process: int) -> bool:
     return text.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def test_what_a_check_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+def test_leftover_processes_end_with_their_check(tmp_path: Path) -> None:
     program = (
         "import subprocess, sys\n"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
@@ -257,7 +257,7 @@ def test_checks_outlive_a_client_that_loses_its_patience(tmp_path: Path) -> None
     assert 2 == runs(root)  # a reported failure is not reused: the checks run again
 
 
-def test_what_has_passed_is_not_run_again_on_the_same_files(tmp_path: Path) -> None:
+def test_a_passed_check_is_not_rerun_on_the_same_files(tmp_path: Path) -> None:
     root = proved_project(tmp_path / "p", counted(""))
     with connected(root) as server:
         first = server.call("run_checks", task=1)
@@ -525,7 +525,7 @@ def test_a_task_without_checks_of_its_discipline_needs_none(tmp_path: Path) -> N
     assert ([], True) == (answer["checks"], answer["passed"])
 
 
-def test_an_agent_is_told_what_its_task_must_pass(tmp_path: Path) -> None:
+def test_an_agent_learns_the_checks_of_its_task(tmp_path: Path) -> None:
     config = check("tests", "npm", "test") + check("looks", "true", disciplines=["frontend"])
     root = proved_project(tmp_path / "p", config)
     prompt = opened(root, "task_execution", task=1).prompt
@@ -537,7 +537,7 @@ def test_an_agent_is_told_what_its_task_must_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
-def test_a_client_that_asks_is_told_which_check_runs(tmp_path: Path, era: Era) -> None:
+def test_a_client_that_asks_learns_the_running_check(tmp_path: Path, era: Era) -> None:
     slow = python("import time; time.sleep(1.2)")
     root = proved_project(tmp_path / "p", check("first", *slow) + check("second", *slow))
     heard: list[tuple[float, float | None, str | None]] = []

@@ -131,7 +131,7 @@ def test_every_era_that_is_served_is_in_the_table() -> None:
         ("g2", 'table "tasks" is missing, found "runtime_tasks" of a newer schema'),
     ],
 )
-def test_a_later_era_is_refused_by_what_it_lacks(tmp_path: Path, era: str, missing: str) -> None:
+def test_an_incomplete_schema_is_refused(tmp_path: Path, era: str, missing: str) -> None:
     create_database(tmp_path, (SCHEMAS / f"{era}.sql").read_text("utf-8"))
     said = refused("regen", tmp_path, "--no-install")
 
@@ -189,7 +189,7 @@ def test_added_columns_become_typed_arguments_and_fields(tmp_path: Path) -> None
     )
 
 
-def test_a_column_that_must_be_filled_is_required_and_one_that_cannot_be_ends_the_tool(
+def test_a_mandatory_column_is_required_or_its_tool_is_absent(
     tmp_path: Path,
 ) -> None:
     schema = (SCHEMAS / "a8.sql").read_text("utf-8")

@@ -207,7 +207,7 @@ def test_every_tool_of_every_recipe_is_allowed(walled: Walled) -> None:
 
 
 @pytest.mark.parametrize("function", ["ralphgen_guard", "ralphgen_record"])
-def test_no_session_runs_the_walls_on_a_table_of_its_own(walled: Walled, function: str) -> None:
+def test_no_session_runs_the_policies_on_its_own_table(walled: Walled, function: str) -> None:
     """They run with the owner's rights, and so would the types and casts that they call."""
     with walled.login("task_execution", task=1) as dsn:
         own = "CREATE TEMP TABLE own (status text); CREATE TRIGGER g BEFORE UPDATE ON own"
@@ -216,7 +216,7 @@ def test_no_session_runs_the_walls_on_a_table_of_its_own(walled: Walled, functio
     assert "permission denied for function" in text
 
 
-def test_what_no_tool_shows_is_not_read(walled: Walled) -> None:
+def test_columns_that_no_tool_shows_are_not_readable(walled: Walled) -> None:
     walled.run(
         """UPDATE disciplines SET mcp_servers = '[{"name": "a", "env": {"KEY": "secret"}}]'"""
     )
@@ -230,7 +230,7 @@ def test_what_no_tool_shows_is_not_read(walled: Walled) -> None:
     assert "mcp_servers" not in found
 
 
-def test_a_new_row_has_what_the_tools_give_it_and_no_more(walled: Walled) -> None:
+def test_a_new_row_has_only_the_columns_of_the_tools(walled: Walled) -> None:
     """A discipline's MCP servers are started on the machine of who launches a session."""
     with walled.login("manual") as dsn:
         names = "name, display_name, icon, color, mcp_servers"
@@ -352,7 +352,7 @@ def test_a_session_that_has_lost_its_claim_writes_nothing(walled: Walled, lost: 
     walled.run("DELETE FROM ralphgen_claims")
 
 
-def test_a_task_that_was_closed_is_opened_again_as_long_as_nobody_has_it(walled: Walled) -> None:
+def test_a_closed_task_can_be_reopened_while_unclaimed(walled: Walled) -> None:
     claim = "INSERT INTO ralphgen_claims (task_id, session, token) VALUES"
     walled.run(f"DELETE FROM ralphgen_claims; {claim} (1, NULL, 7)")
     again = "UPDATE ralphgen_claims SET session = 'test', expires = '9999' WHERE task_id = 1"
@@ -366,14 +366,12 @@ def test_a_task_that_was_closed_is_opened_again_as_long_as_nobody_has_it(walled:
 
 
 @pytest.mark.parametrize("recipe", ["agents", "a" * 55])
-def test_a_recipe_whose_role_could_not_be_told_apart_is_refused(
-    walled: Walled, recipe: str
-) -> None:
+def test_a_recipe_with_an_ambiguous_role_is_refused(walled: Walled, recipe: str) -> None:
     with pytest.raises(ProjectError, match="no role can be named after the recipe"):
         walled.sql(**{recipe: walled.made.plan.policy.recipes["yap"]})
 
 
-def test_a_tool_of_which_no_argument_is_left_grants_no_column(walled: Walled) -> None:
+def test_a_tool_without_arguments_grants_no_column(walled: Walled) -> None:
     empty = copy(walled.made.plan.policy.recipes["yap"])
     empty.tools = {"ralph": ("update_discipline",)}
     empty.narrowed_arguments = {"ralph:update_discipline": ("name",)}
@@ -383,7 +381,7 @@ def test_a_tool_of_which_no_argument_is_left_grants_no_column(walled: Walled) ->
     assert '"ralphgen_empty"' not in text  # the role exists without grants
 
 
-def test_roles_of_others_are_left_as_they_are(walled: Walled) -> None:
+def test_roles_of_others_are_unchanged(walled: Walled) -> None:
     name = f"ralphgen_{uuid4().hex[:8]}"
     try:
         walled.run(f"CREATE ROLE {name} NOLOGIN; GRANT SELECT ON tasks TO {name}")
@@ -413,7 +411,7 @@ def test_roles_of_others_are_left_as_they_are(walled: Walled) -> None:
         ),
     ],
 )
-def test_there_are_no_roles_where_the_walls_would_have_a_hole(
+def test_no_roles_are_created_if_policies_would_have_a_hole(
     walled: Walled, before: str, after: str, said: str
 ) -> None:
     walled.run(before)
@@ -424,7 +422,7 @@ def test_there_are_no_roles_where_the_walls_would_have_a_hole(
         walled.run(after)
 
 
-def test_a_recipe_that_lost_its_tools_loses_what_it_was_granted(walled: Walled) -> None:
+def test_a_recipe_without_tools_loses_its_grants(walled: Walled) -> None:
     name = f"r{uuid4().hex[:8]}"
     manual = walled.made.plan.policy.recipes["manual"]
     can = (

@@ -117,7 +117,7 @@ def log(root: Path) -> list[Entry]:
 
 
 @pytest.mark.thorough
-def test_an_entry_that_a_person_put_there_by_hand_is_paged_as_in_a_file(
+def test_an_entry_added_by_hand_is_paged_as_in_a_file(
     both: tuple[Path, Path, str],
 ) -> None:
     """These are an entry longer than a page, one with leading white space, and headless lines."""
@@ -227,7 +227,7 @@ def test_an_undo_removes_exactly_the_rows_of_its_session(both: tuple[Path, Path,
 
 
 @pytest.mark.thorough
-def test_an_entry_that_somebody_has_changed_since_is_left(both: tuple[Path, Path, str]) -> None:
+def test_an_entry_that_someone_has_changed_since_is_left(both: tuple[Path, Path, str]) -> None:
     _, root, dsn = both
     with connected(root, env={VARIABLE: dsn}) as server:
         server.call("append_progress", text="mine")

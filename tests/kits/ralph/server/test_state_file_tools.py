@@ -54,7 +54,7 @@ def test_an_entry_that_cannot_be_is_refused(
     assert before == (path.read_bytes() if path.exists() else b"")
 
 
-def test_the_same_learning_is_kept_once_whoever_has_it(project: Path, server: Driver) -> None:
+def test_the_same_learning_is_kept_once_for_all_writers(project: Path, server: Driver) -> None:
     path = project / ".ralph" / "learnings.txt"
     server.call("append_learning", text="Known.\nSince long")
     before = path.read_bytes()
@@ -122,7 +122,7 @@ def test_a_page_is_never_longer_than_an_agent_can_read(
 
 
 @both
-def test_what_is_no_file_is_a_sentence(project: Path, server: Driver, name: str) -> None:
+def test_a_directory_instead_of_a_file_is_refused(project: Path, server: Driver, name: str) -> None:
     append, read = FILES[name]
     path = project / ".ralph" / f"{name}.txt"
     path.unlink(missing_ok=True)

@@ -23,9 +23,7 @@ def test_filters_meet_and_misspelled_ones_are_mended(project: Path, server: Driv
     assert 'did you mean "done"?' in server.refusal("list_tasks", filter_status="doen")
 
 
-def test_a_list_says_once_what_people_call_features_and_disciplines(
-    project: Path, server: Driver
-) -> None:
+def test_a_list_holds_each_display_name_once(project: Path, server: Driver) -> None:
     """The list omits display names equal to the name, and kinds of rows without any."""
     rows = {"ui": 'The "UI"', "plain": "plain", "called": "Called  ü"}
     for number, (name, called) in enumerate(rows.items()):
@@ -68,7 +66,7 @@ def test_names_leave_room_for_the_tasks(project: Path, server: Driver) -> None:
     assert "next_cursor" in answer
 
 
-def test_inferred_says_what_a_status_comes_to(project: Path, server: Driver) -> None:
+def test_inferred_explains_a_computed_status(project: Path, server: Driver) -> None:
     query(project, "INSERT INTO features VALUES ('inf','I','INFR',NULL,NULL,'','',NULL,NULL,'','')")
     done, skipped, draft = (create(server, title, feature="inf") for title in ("d", "s", "r"))
     server.call("set_task_status", id=done, status="done")
@@ -88,7 +86,7 @@ def test_inferred_says_what_a_status_comes_to(project: Path, server: Driver) -> 
 
 
 @pytest.mark.parametrize("limit", [1, 3, 200])
-def test_pages_hold_each_task_once_whatever_comes_between(
+def test_pages_hold_each_task_once_despite_concurrent_changes(
     project: Path, server: Driver, limit: int
 ) -> None:
     """Ids below one are unusual and not forbidden; new rows come while a client pages."""

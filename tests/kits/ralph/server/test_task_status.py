@@ -33,7 +33,7 @@ def test_done_stamps_and_anything_else_takes_the_stamp_back(project: Path, serve
     assert (None, "in_progress") == stored(project, task, "completed", "status")
 
 
-def test_a_reason_stays_while_blocked_and_goes_on_leaving(project: Path, server: Driver) -> None:
+def test_a_reason_remains_only_while_blocked(project: Path, server: Driver) -> None:
     task = create(server, "Blocked")
     server.call("set_task_status", id=task, status="blocked", reason="no key")
     server.call("set_task_status", id=task, status="blocked", reason="no key")
@@ -46,9 +46,7 @@ def test_a_reason_stays_while_blocked_and_goes_on_leaving(project: Path, server:
     assert (None,) == stored(project, task, "blocked_by")
 
 
-def test_what_others_wrote_into_blocked_by_outlives_other_moves(
-    project: Path, server: Driver
-) -> None:
+def test_foreign_text_in_blocked_by_outlives_other_moves(project: Path, server: Driver) -> None:
     task = create(server, "Needs the parser")
     query(project, "UPDATE tasks SET blocked_by = 'needs parser (#16)' WHERE id = ?", task)
     server.call("set_task_status", id=task, status="in_progress")
@@ -90,7 +88,7 @@ def test_a_move_that_cannot_be_is_refused(
 
 
 @pytest.mark.parametrize("status", ["done", "skipped"])
-def test_closing_a_task_names_those_that_wait_for_nothing_more(server: Driver, status: str) -> None:
+def test_closing_a_task_names_the_unblocked_tasks(server: Driver, status: str) -> None:
     first, second = create(server, "First"), create(server, "Second")
     both = create(server, "Both", status="pending", depends_on=[first, second])
     create(server, "A draft", depends_on=[second])

@@ -9,7 +9,7 @@ from driving import Driver, connected, create_project, query
 from task_rows import BASE, create, stored, today
 
 
-def test_a_created_task_holds_all_that_was_given(project: Path, server: Driver) -> None:
+def test_a_created_task_holds_every_argument(project: Path, server: Driver) -> None:
     given = {
         "description": "What is to do",
         "priority": "high",
@@ -48,7 +48,7 @@ def test_a_new_task_is_a_draft_with_nothing_made_up(project: Path, server: Drive
     )
 
 
-def test_a_repeated_title_is_said_and_not_refused(server: Driver) -> None:
+def test_a_repeated_title_is_reported_and_not_refused(server: Driver) -> None:
     first = create(server, "Twice")
     again = server.call("create_task", **BASE, title="TWICE")
 
@@ -85,7 +85,7 @@ def test_the_only_name_there_is_agrees_with_its_number(tmp_path: Path) -> None:
         ({"tags": "a"}, 'argument "tags" is "a": expected an array of strings'),
     ],
 )
-def test_what_a_new_task_must_not_be_is_refused_and_leaves_no_row(
+def test_an_invalid_new_task_is_refused_and_leaves_no_row(
     project: Path, server: Driver, change: dict[str, Any], sentence: str
 ) -> None:
     before = query(project, "SELECT * FROM tasks")
@@ -142,7 +142,7 @@ def test_a_change_that_cannot_be_is_refused(
     assert before == stored(project, 1, "*")
 
 
-def test_a_change_to_what_is_there_already_is_none(project: Path, server: Driver) -> None:
+def test_a_change_to_the_current_value_is_not_recorded(project: Path, server: Driver) -> None:
     task = create(server, "Same", hints="h")
 
     assert [] == server.call("update_task", id=task, hints="h", title="Same")["changed"]
@@ -239,7 +239,7 @@ def test_no_answer_is_longer_than_an_agent_can_read(project: Path, server: Drive
     assert ["unblocked"] == json.loads(texts[4])["cut"]
 
 
-def test_a_task_that_others_wait_for_stays(project: Path, server: Driver) -> None:
+def test_a_task_with_dependents_remains(project: Path, server: Driver) -> None:
     assert (
         'task 1 cannot be deleted: task 2 "Show the form" depends on it; '
         'first remove 1 from its "depends_on"'
@@ -299,7 +299,7 @@ def test_an_enrichment_that_cannot_be_leaves_the_draft(
     assert ("draft", None) == stored(project, task, "status", "pseudocode")
 
 
-def test_a_person_writes_on_what_they_have_read_alone(project: Path) -> None:
+def test_the_user_overwrites_only_the_version_they_read(project: Path) -> None:
     query(
         project, "UPDATE tasks SET title = CAST(X'ff41' AS TEXT), estimated_turns = 2 WHERE id = 1"
     )

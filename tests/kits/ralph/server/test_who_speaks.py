@@ -227,7 +227,7 @@ def test_an_agent_with_every_tool_has_no_argument_that_only_the_user_gives(
 @pytest.mark.thorough
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 @pytest.mark.parametrize("recipe", ["manual", "yap", "task_execution"])
-def test_without_a_user_in_its_context_a_session_asks_nobody(
+def test_without_a_user_in_its_context_a_session_asks_no_one(
     tmp_path: Path, recipe: str, era: Any
 ) -> None:
     root = create_project(tmp_path / "p")
@@ -318,7 +318,7 @@ def test_a_session_for_a_client_of_the_user_asks(tmp_path: Path) -> None:
     assert FORGED == json.loads(answered["content"][0]["text"])["answered"]
 
 
-def test_a_server_that_a_launched_agent_starts_asks_nobody(tmp_path: Path) -> None:
+def test_a_server_that_a_launched_agent_starts_asks_no_one(tmp_path: Path) -> None:
     """As for a client, which the agent itself would be."""
     root = create_project(tmp_path / "p")
     eager = Eager()
@@ -398,7 +398,7 @@ def test_a_context_names_a_part_of_the_user_that_there_is(tmp_path: Path, user: 
 
 
 @pytest.mark.parametrize("user", ["command", "terminal"])
-def test_the_context_beside_a_server_makes_no_client_the_user(tmp_path: Path, user: str) -> None:
+def test_the_context_next_to_a_server_makes_no_client_the_user(tmp_path: Path, user: str) -> None:
     root = create_project(tmp_path / "p")
     facts = json.loads(context_for(root, "manual", user=user).read_bytes())
     (root / ".ralph/mcp/context.json").write_text(json.dumps(facts), encoding="utf-8")
@@ -407,7 +407,7 @@ def test_the_context_beside_a_server_makes_no_client_the_user(tmp_path: Path, us
 
 
 @pytest.mark.parametrize(("recipe", "asks"), [("manual", True), ("yap", False)])
-def test_the_context_beside_a_server_asks_if_its_recipe_is_the_users(
+def test_the_context_next_to_a_server_asks_if_its_recipe_is_the_users(
     tmp_path: Path, recipe: str, asks: bool
 ) -> None:
     root = create_project(tmp_path / "p")

@@ -39,7 +39,7 @@ FEW = "07AQZ"  # in the order of DIGITS
         ("検索", "Search", "SRCH"),
     ],
 )
-def test_an_acronym_says_its_words(name: str, display_name: str, expected: str) -> None:
+def test_an_acronym_is_built_from_its_words(name: str, display_name: str, expected: str) -> None:
     assert expected == acronym(name, display_name, ())
 
 
@@ -82,7 +82,7 @@ def test_the_very_last_one_is_found(every_one: set[str]) -> None:
     assert "A7Q0" == acronym("zebra", "Zebra", every_one - {"A7Q0"})
 
 
-def test_where_none_is_left_the_answer_says_so(every_one: set[str]) -> None:
+def test_an_exhausted_name_space_is_reported(every_one: set[str]) -> None:
     with pytest.raises(ToolError, match=r"^no acronym is available"):
         acronym("zebra", "Zebra", every_one)
 
@@ -92,9 +92,7 @@ def test_where_none_is_left_the_answer_says_so(every_one: set[str]) -> None:
     st.text(st.sampled_from("ab 9-_.é ßж"), max_size=20) | st.text(max_size=30),
     st.integers(0, 30),
 )
-def test_any_name_has_one_that_is_free_and_always_the_same(
-    name: str, display_name: str, rows: int
-) -> None:
+def test_any_name_has_a_free_and_stable_acronym(name: str, display_name: str, rows: int) -> None:
     taken: list[str] = []
     for _ in range(rows + 1):
         made = acronym(name, display_name, taken)

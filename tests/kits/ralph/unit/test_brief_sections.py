@@ -139,7 +139,7 @@ def test_a_text_is_shown_as_far_as_there_is_room(text: str, most: int) -> None:
     assert len(section.kept[0]) > SHORTEST_TEXT
 
 
-def test_the_newest_comments_and_the_best_learnings_stay_longest() -> None:
+def test_the_newest_comments_and_the_best_learnings_remain_longest() -> None:
     texts = [f"- {'x' * 100}{number}" for number in range(9)]
     for newest, kept in ((True, texts[-2:]), (False, texts[:2])):
         section = Section("C", texts, rank=0, resource="ralph://tasks/1", newest=newest)
@@ -149,7 +149,7 @@ def test_the_newest_comments_and_the_best_learnings_stay_longest() -> None:
         assert "(2 of 9 are shown; the whole is in ralph://tasks/1)" in section.text()
 
 
-def test_sizes_say_where_a_section_is_cut() -> None:
+def test_sizes_give_the_end_of_each_section() -> None:
     whole, cut = Section("A", ["a"]), Section("B", ["b" * 300], rank=0, resource="ralph://tasks/1")
     fit([whole, cut], 200)
 
@@ -159,7 +159,7 @@ def test_sizes_say_where_a_section_is_cut() -> None:
     ] == sizes("task", [whole, cut])
 
 
-def test_a_persons_own_words_are_not_quoted_and_never_cut() -> None:
+def test_the_users_words_are_not_quoted_and_never_cut() -> None:
     section = Section("", ["```\n{{ x }} {tools}"], quoted=False)
     fit([section], 3)
 

@@ -65,7 +65,7 @@ def seen(found: Decoded) -> tuple[list[Any], str | None, bool]:
         (r"[\"a\",1]", ["a", "1"], f"{ESCAPED}; {NUMBERS}"),
     ],
 )
-def test_a_list_of_texts_is_read_in_every_form_in_which_servers_left_it(
+def test_a_list_of_strings_is_read_in_every_stored_form(
     stored: str | None, values: list[str], warning: str | None
 ) -> None:
     assert (values, warning, True) == seen(decode_strings(stored))
@@ -90,7 +90,7 @@ def test_a_list_of_texts_is_read_in_every_form_in_which_servers_left_it(
         7,
     ],
 )
-def test_what_would_be_lost_by_reading_it_is_unreadable(stored: object) -> None:
+def test_a_lossy_list_is_unreadable(stored: object) -> None:
     assert ([], UNREADABLE, False) == seen(decode_strings(stored))
 
 
@@ -128,7 +128,7 @@ def test_objects_keep_every_key_and_its_order() -> None:
 @pytest.mark.parametrize(
     "stored", ['[{"a":1},2]', "a; b", '{"a":1}', '[{"a":1,"a":2}]', '[{"a":1e999}]']
 )
-def test_what_is_no_list_of_objects_is_unreadable(stored: str) -> None:
+def test_only_a_list_of_objects_is_readable(stored: str) -> None:
     """A duplicate key counts too: the next write would lose one of the two values."""
     assert ([], UNREADABLE, False) == seen(decode_objects(stored))
 
@@ -138,7 +138,7 @@ def test_lists_are_written_as_ralph_itself_writes_them() -> None:
 
 
 @given(st.lists(st.dictionaries(ANY_TEXT, JSON_VALUES, max_size=3), max_size=4))
-def test_whatever_is_written_is_stored_by_sqlite_and_read_back_the_same(
+def test_any_written_list_is_stored_by_sqlite_and_read_unchanged(
     values: list[dict[str, Any]],
 ) -> None:
     connection = sqlite3.connect(":memory:")

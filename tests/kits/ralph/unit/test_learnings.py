@@ -119,13 +119,13 @@ def test_a_new_learning_has_the_keys_that_ralph_writes_in_their_order() -> None:
     )
 
 
-def test_what_was_not_given_has_no_key() -> None:
+def test_an_omitted_field_has_no_key() -> None:
     [learning] = learn([], "Retries need a jitter", reason=" ").learnings
 
     assert {"reason", "task_id", "iteration"}.isdisjoint(learning)
 
 
-def test_a_duplicate_leaves_the_older_as_it_is_and_counts_one_hit_more() -> None:
+def test_a_duplicate_leaves_the_older_unchanged_and_counts_one_hit_more() -> None:
     old = stored("Retries need a jitter", source="human", hit_count=4, mood="sure", task_id=3)
 
     outcome = learn([old], "Retries  need\na jitter", task_id=8)
@@ -270,14 +270,14 @@ def test_a_bare_text_is_an_automatic_learning() -> None:
 
 
 @pytest.mark.parametrize("source", ["robot", "", None, 5, ["human"]])
-def test_an_unknown_source_reads_as_automatic_and_says_so(source: object) -> None:
+def test_an_unknown_source_reads_as_automatic_with_a_note(source: object) -> None:
     found = decode(encode([{"text": "a", "source": source, "mood": 1}]))
 
     assert [{"text": "a", "source": "auto", "mood": 1}] == found.values
     assert UNKNOWN_SOURCES == found.warning
 
 
-def test_known_sources_and_unknown_keys_stay() -> None:
+def test_known_sources_and_unknown_keys_remain() -> None:
     text = '[{"mood":{"a":[1]},"text":"a","source":"opus_reviewed","hit_count":"many"}]'
     found = decode(text)
 
@@ -303,7 +303,7 @@ def test_unknown_keys_outlive_an_append() -> None:
         '["a"',
     ],
 )
-def test_one_item_that_is_no_learning_makes_the_list_unreadable(text: str) -> None:
+def test_one_invalid_item_makes_the_list_unreadable(text: str) -> None:
     """Upstream read such a list as empty, and the next append wrote over it."""
     found = decode(text)
 
@@ -363,7 +363,7 @@ def test_an_order_is_found_however_it_is_spaced_or_hidden(text: str) -> None:
         "renew instructions",
     ],
 )
-def test_a_longer_word_is_no_order(text: str) -> None:
+def test_a_longer_word_is_not_an_instruction(text: str) -> None:
     assert (text, []) == sanitised(text, "agent", "text")
 
 
@@ -374,7 +374,7 @@ def test_no_letter_changes_its_case() -> None:
     )
 
 
-def test_a_text_is_cut_by_characters_and_the_cut_is_told() -> None:
+def test_a_text_is_cut_by_characters_and_the_cut_is_reported() -> None:
     """Upstream cut by bytes, which panics within a character."""
     assert ("é" * 500, []) == sanitised("é" * 500, "agent", "text")
     assert ("😀" * 500, ['"text" was cut to 500 characters, of 501']) == sanitised(
@@ -399,7 +399,7 @@ def test_the_reason_is_sanitised_like_the_text() -> None:
     ] == outcome.warnings
 
 
-def test_a_person_is_stored_as_typed_but_for_control_characters() -> None:
+def test_an_author_is_stored_as_typed_without_control_characters() -> None:
     text = "  Important: ignore all\x00 caches\x1b[0m\r\n\tthen WAIT " + "z" * 600
 
     outcome = learn([], text, source="human")
@@ -408,7 +408,7 @@ def test_a_person_is_stored_as_typed_but_for_control_characters() -> None:
     assert (expected, []) == (outcome.learnings[0]["text"], outcome.warnings)
 
 
-def test_emoji_and_scripts_that_need_joiners_stay_whole() -> None:
+def test_emoji_and_scripts_that_need_joiners_remain_whole() -> None:
     text = "👩\u200d💻 \u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
 
     assert (text, []) == sanitised(text, "agent", "text")
@@ -446,7 +446,7 @@ def test_the_best_are_reviewed_then_by_source_then_by_hits_then_as_stored() -> N
     assert ranked[:3] == best(mixed, limit=3)
 
 
-def test_fifty_are_enough_unless_told_otherwise() -> None:
+def test_the_default_limit_is_fifty() -> None:
     assert 50 == len(best([stored(str(n)) for n in range(60)]))
 
 

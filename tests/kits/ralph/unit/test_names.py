@@ -45,12 +45,12 @@ def test_a_refusal_is_one_line_of_plain_text() -> None:
     assert rf'invalid name "\ud800": {RULE}' == name_problem("\ud800")
 
 
-def test_a_refusal_of_a_long_name_stays_short() -> None:
+def test_a_refusal_of_a_long_name_remains_short() -> None:
     assert f'invalid name "{"A" * 60}": {RULE}' == name_problem("A" * 100_000)
 
 
 @given(st.text(max_size=40) | st.text(st.sampled_from("aB1-_ é."), max_size=40))
-def test_what_is_suggested_is_itself_fine(name: str) -> None:
+def test_a_suggested_name_is_valid(name: str) -> None:
     problem = name_problem(name) or ""
     suggested = problem.partition(': use "')[2].removesuffix('"')
 

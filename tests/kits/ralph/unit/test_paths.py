@@ -66,7 +66,7 @@ def test_an_ordinary_path_may_be_stored(path: str) -> None:
         ("https://x/y", 'the path "https://x/y" is a URL: give the path of a file in the project'),
     ],
 )
-def test_a_refusal_names_the_path_and_what_is_wrong_with_it(path: str, problem: str) -> None:
+def test_a_refusal_names_the_path_and_its_problem(path: str, problem: str) -> None:
     assert problem == path_problem(path)
 
 
@@ -78,7 +78,7 @@ def test_a_path_has_one_form(path: str) -> None:
 
 
 @given(PATHS)
-def test_what_may_be_stored_lies_in_the_project_in_either_form(path: str) -> None:
+def test_a_stored_path_is_in_the_project_in_both_forms(path: str) -> None:
     if path_problem(path) is None:
         form = normalise(path)
 
@@ -122,5 +122,5 @@ def test_lock_files_and_build_output_are_noise(path: str) -> None:
     "path",
     ["src/a.ts", "src/distance.py", "package.json", "docs/build.md", "lock.py", "src/outbox/a.go"],
 )
-def test_what_people_write_is_no_noise(path: str) -> None:
+def test_ordinary_text_is_not_noise(path: str) -> None:
     assert not is_noise(path)

@@ -25,7 +25,7 @@ def followed(needs: dict[int, list[int]], task: int) -> int:
 
 @settings(max_examples=examples(300))
 @given(ACYCLIC)
-def test_all_that_wait_are_counted_once(wanted: tuple[list[int], ...]) -> None:
+def test_each_waiting_task_is_counted_once(wanted: tuple[list[int], ...]) -> None:
     needs = {task: [one for one in needed if one < task] for task, needed in enumerate(wanted)}
 
     assert {task: followed(needs, task) for task in needs} == claims.waiting(needs, needs)
@@ -39,7 +39,7 @@ def test_more_tasks_than_are_counted_at_once() -> None:
 
 @settings(max_examples=examples(100))
 @given(st.lists(st.lists(st.sampled_from(TASKS)), min_size=12, max_size=12))
-def test_circles_end_nothing_and_lose_nobody(wanted: list[list[int]]) -> None:
+def test_cycles_are_harmless_and_lose_no_task(wanted: list[list[int]]) -> None:
     """A task in a cycle waits for all dependencies of the cycle."""
     needs = {task: needed if task else [] for task, needed in enumerate(wanted)}
 

@@ -16,7 +16,7 @@ def own(tmp_path: Path) -> Path:
     return create_project(tmp_path / "own", config=KITS)
 
 
-def test_a_task_that_is_planned_anew_is_another(root: Path, driver: Driver) -> None:
+def test_a_task_that_is_planned_again_is_another(root: Path, driver: Driver) -> None:
     """Work done under its key in an earlier plan ticks nothing in this one."""
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     ok(driver, "ralph_complete_phase", **IMPORT)
@@ -99,7 +99,7 @@ def test_a_task_of_the_project_that_names_another_spec_ticks_nothing_here(
     assert ("task 1 of 3", "") == followed(driver)
 
 
-def test_a_spec_goes_on_where_the_projects_tasks_are_out_of_reach(own: Path) -> None:
+def test_a_spec_continues_if_the_tasks_of_the_project_are_unavailable(own: Path) -> None:
     """The specs are files: a database that moved on must not hold them up, and must be named."""
     lay_spec(own, "csv", state={"phase": "tasks"}, tasks=TASKS)
     query(own, "ALTER TABLE tasks DROP COLUMN tags")

@@ -25,7 +25,7 @@ class TestCancel:
         expected = 'Spec "auth" cancelled: it had no state, its files in `specs/auth/` are kept.\n'
         assert expected == desk.says("ralph_cancel", spec_name="auth", delete_files=False)
 
-    def test_a_named_spec_is_cancelled_and_the_current_one_stays(self, desk: Desk) -> None:
+    def test_a_named_spec_is_cancelled_and_the_current_one_remains(self, desk: Desk) -> None:
         desk.spec_in("research", name="pay")
         desk.spec_in("research", name="auth")
 
@@ -34,7 +34,7 @@ class TestCancel:
         assert (desk.specs / "auth" / STATE).exists()
         assert "auth\n" == desk.pointer()
 
-    def test_a_cancelled_spec_can_go_on(self, desk: Desk) -> None:
+    def test_a_cancelled_spec_can_continue(self, desk: Desk) -> None:
         desk.spec_in("design")
         desk.says("ralph_cancel")
 
@@ -69,7 +69,7 @@ class TestCancel:
         assert ["pay"] == desk.names()
         assert "pay\n" == desk.pointer()
 
-    def test_where_nothing_can_be_deleted_the_state_stays(self, desk: Desk) -> None:
+    def test_the_state_remains_if_nothing_can_be_deleted(self, desk: Desk) -> None:
         desk.spec_in("research")
         real = desk.root / "real"
         desk.specs.rename(real)
@@ -98,7 +98,7 @@ class TestCancel:
         assert expected == desk.refuses("ralph_cancel", delete_files=True)
         assert (desk.specs / "auth" / STATE).exists()
 
-    def test_a_pointer_to_a_spec_that_is_gone_is_none_found(self, desk: Desk) -> None:
+    def test_a_pointer_to_a_deleted_spec_finds_nothing(self, desk: Desk) -> None:
         desk.spec_in("research")
         (desk.specs / ".current-spec").write_text("gone\n", encoding="utf-8")
 

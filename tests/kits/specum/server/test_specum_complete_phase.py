@@ -76,7 +76,7 @@ class TestPhases:
         found = desk.state("auth")
         assert (1, 3, 1) == (found["taskIndex"], found["totalTasks"], found["taskIteration"])
 
-    def test_approval_is_no_longer_awaited_and_what_others_noted_stays(self, desk: Desk) -> None:
+    def test_approval_is_cleared_and_other_notes_remain(self, desk: Desk) -> None:
         desk.spec_in("research")
         desk.change_state("auth", awaitingApproval=True, commitSpec=False, epicName="shop", x=[1])
 
@@ -165,7 +165,7 @@ class TestArguments:
     """Wrong calls change nothing."""
 
     @pytest.mark.parametrize("summary", ["", "  \n\t "])
-    def test_a_summary_says_something(self, desk: Desk, summary: str) -> None:
+    def test_an_empty_summary_is_refused(self, desk: Desk, summary: str) -> None:
         desk.spec_in("research")
         before = texts(desk.specs)
 
@@ -178,7 +178,7 @@ class TestImport:
     """Effects on tasks of the project."""
 
     @pytest.mark.parametrize("more", [{}, {"import_tasks": False}])
-    def test_where_tasks_belong_is_said_only_where_some_are_made(
+    def test_the_place_of_tasks_is_reported_only_for_created_tasks(
         self, desk: Desk, more: dict[str, Any]
     ) -> None:
         desk.spec_in("tasks")
@@ -193,9 +193,7 @@ class TestImport:
         assert f'"feature" and "discipline" require {tail} them' == both
         assert before == texts(desk.specs)
 
-    def test_the_whole_call_is_offered_and_its_summary_is_said_not_to_be_recorded(
-        self, desk: Desk
-    ) -> None:
+    def test_the_whole_call_is_offered_and_its_summary_is_not_recorded(self, desk: Desk) -> None:
         desk.spec_in("tasks")
         desk.write("auth", "tasks.md", TASK_LIST)
         text = desk.says("ralph_complete_phase", phase="tasks", summary="cut")
@@ -226,7 +224,7 @@ class TestSummary:
         "summary",
         ["Costs $& and \\1 \\g<0>", "{{goal}} {{ summary }} {% if %}", "```\nopen fence", "%s {0}"],
     )
-    def test_it_is_inserted_once_as_it_is(self, desk: Desk, summary: str) -> None:
+    def test_it_is_inserted_once_unchanged(self, desk: Desk, summary: str) -> None:
         desk.spec_in("research")
 
         text = desk.says("ralph_complete_phase", phase="research", summary=summary)

@@ -39,7 +39,7 @@ class TestHelp:
             taken, needed = ARGUMENTS[name]
             assert {each if each in needed else f"{each}?" for each in taken} == found
 
-    def test_the_phases_stand_in_their_order(self, desk: Desk) -> None:
+    def test_the_phases_are_in_order(self, desk: Desk) -> None:
         text = desk.says("ralph_help")
 
         assert " → ".join(PHASES) in text
@@ -47,7 +47,7 @@ class TestHelp:
         places = [text.index(tool) for tool in ("`ralph_start`", *tools, "`ralph_implement`")]
         assert sorted(places) == places
 
-    def test_it_says_where_the_files_are_and_gives_an_example(self, desk: Desk) -> None:
+    def test_help_names_the_files_and_an_example(self, desk: Desk) -> None:
         text = desk.says("ralph_help")
 
         for file in ("specs/<name>/", "specs/.current-spec", STATE, ".progress.md", "tasks.md"):
@@ -68,7 +68,7 @@ class TestProcess:
     """The server as a process."""
 
     @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-    def test_it_says_who_it_is_and_what_to_do(self, desk: Desk, version: str) -> None:
+    def test_help_names_the_role_and_the_steps(self, desk: Desk, version: str) -> None:
         context = context_for(desk.root, "manual")
         with running(desk.root, "specum", *on_context(context)) as wire:
             told = wire.shake_hands(version)

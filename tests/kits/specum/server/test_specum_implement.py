@@ -62,7 +62,7 @@ def title(text: str) -> str:
 class TestHandingOut:
     """The next task, and its recorded state."""
 
-    def test_the_first_open_task_comes_with_all_that_it_takes(self, desk: Desk) -> None:
+    def test_the_first_open_task_comes_with_its_whole_context(self, desk: Desk) -> None:
         desk.spec_in("execution")
 
         text = desk.says("ralph_implement")
@@ -205,7 +205,7 @@ class TestLists:
 class TestAttempts:
     """The limit on attempts at a task."""
 
-    def test_a_task_is_blocked_after_its_attempts_and_a_larger_number_goes_on(
+    def test_a_task_is_blocked_after_its_attempts_and_a_larger_number_continues(
         self, desk: Desk
     ) -> None:
         desk.spec_in("execution")
@@ -294,7 +294,7 @@ class TestText:
 
         assert MOST - 500 < len(desk.says("ralph_implement"))
 
-    def test_very_many_tasks_that_are_done_elsewhere_are_told_in_part(self, desk: Desk) -> None:
+    def test_a_long_list_of_tasks_done_elsewhere_is_cut(self, desk: Desk) -> None:
         """Their boxes are ticked all the same."""
         count = 400
         tasks = "".join(f"- [ ] {at}.{'0' * 20} T\n" for at in range(count))
@@ -326,7 +326,7 @@ class TestText:
 class TestDisk:
     """The written files."""
 
-    def test_a_goal_of_their_own_and_a_file_without_sections_stay(self, desk: Desk) -> None:
+    def test_a_custom_goal_and_a_file_without_sections_remain(self, desk: Desk) -> None:
         desk.spec_in("execution")
         text = (
             "## Original Goal\r\n- **Phase**: mine\r\n- Write design.md\r\n## Current Goal\r\n"

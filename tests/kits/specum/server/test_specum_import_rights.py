@@ -47,9 +47,7 @@ def test_only_a_session_that_may_create_tasks_may_import_them(
     assert (ARGUMENTS if may else set()) == offered(root, recipe)
 
 
-def test_what_a_session_loses_of_creating_tasks_it_loses_of_importing_them(
-    root: Path, tmp_path: Path
-) -> None:
+def test_importing_follows_the_right_to_create_tasks(root: Path, tmp_path: Path) -> None:
     """A discipline, a context, and a disabled kit remove it alike."""
     config = KITS + '[disciplines.backend]\ndisable = ["ralph:create_task"]\n'
     disciplined = create_project(tmp_path / "disciplined", config=config)

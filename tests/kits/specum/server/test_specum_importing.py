@@ -76,9 +76,7 @@ def tagged(key: str, mark: str) -> str:
     return f'["spec:csv","spec-task:{key}","spec-mark:{mark}"]'
 
 
-def test_each_task_becomes_one_of_the_project_with_all_that_it_says(
-    root: Path, driver: Driver
-) -> None:
+def test_each_task_becomes_a_project_task_with_all_its_fields(root: Path, driver: Driver) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     with changing(root, f"specs/csv/{STATE}", "specs/csv/.progress.md", DATABASE):
         answer = ok(driver, "ralph_complete_phase", **IMPORT)
@@ -175,7 +173,7 @@ def test_two_servers_that_import_at_the_same_time_make_each_task_once(root: Path
         ({"feature": ""}, '"import_tasks" requires "feature"'),
     ],
 )
-def test_what_cannot_be_imported_leaves_the_phase_and_the_project_as_they_were(
+def test_a_failed_import_leaves_phase_and_project_unchanged(
     root: Path, driver: Driver, given: dict[str, str], sentence: str
 ) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
@@ -208,7 +206,7 @@ def test_an_import_needs_tasks_and_the_tasks_phase(root: Path, driver: Driver) -
     assert "Tasks not generated: `tasks.md` of 'csv' has no tasks to import" == none
 
 
-def test_hostile_text_is_stored_as_it_stands(root: Path, driver: Driver) -> None:
+def test_hostile_text_is_stored_unchanged(root: Path, driver: Driver) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=HOSTILE)
     ok(driver, "ralph_complete_phase", **IMPORT)
     with connected(root) as tasks:

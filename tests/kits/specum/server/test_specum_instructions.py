@@ -106,9 +106,7 @@ class TestContext:
         assert GOAL in parts[0]
 
     @pytest.mark.parametrize("phase", HANDED[1:])
-    def test_the_artifact_right_before_is_named_where_it_is_missing(
-        self, desk: Desk, phase: str
-    ) -> None:
+    def test_a_missing_previous_artifact_is_named(self, desk: Desk, phase: str) -> None:
         desk.spec_in(phase)
         for earlier in PHASES[: PHASES.index(phase)]:
             (desk.specs / "auth" / f"{earlier}.md").unlink()
@@ -128,7 +126,7 @@ class TestContext:
 
         assert context.startswith("#### .progress.md\n\n(missing: ")
 
-    def test_artifacts_stand_there_as_they_are(self, desk: Desk) -> None:
+    def test_artifacts_are_included_unchanged(self, desk: Desk) -> None:
         hostile = "$& \\1 {{goal}} {% raw %}\n## Learnings\n```\n### Context\n<b>ü 日本 😀</b>\n---"
         desk.spec_in("requirements")
         desk.write("auth", "research.md", hostile)
@@ -155,7 +153,7 @@ class TestContext:
         cut = "\n\n[cut here: read the rest in `specs/auth/research.md`]\n"
         assert f"#### research.md\n\n{fenced('a')}{cut}" in text
 
-    def test_bytes_that_are_no_text_are_shown_as_such(self, desk: Desk) -> None:
+    def test_invalid_bytes_are_shown_as_such(self, desk: Desk) -> None:
         desk.spec_in("requirements")
         (desk.specs / "auth" / "research.md").write_bytes(b"\xef\xbb\xbfa \xff b\r\nc\n")
 
@@ -273,7 +271,7 @@ class TestOrder:
         assert "1.1 Write the file" in desk.says("ralph_implement")
 
     @pytest.mark.parametrize("phase", HANDED)
-    def test_without_a_state_the_way_to_go_on_is_named(self, desk: Desk, phase: str) -> None:
+    def test_without_a_state_the_next_step_is_named(self, desk: Desk, phase: str) -> None:
         desk.spec_in(phase)
         (desk.specs / "auth" / STATE).unlink()
 

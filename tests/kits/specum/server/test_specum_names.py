@@ -80,7 +80,7 @@ class TestNames:
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: repr(name[:20]))
-    def test_what_is_no_spec_is_not_found_and_nothing_is_touched(
+    def test_an_invalid_spec_is_not_found_and_nothing_is_changed(
         self, sweep: Desk, around: dict[str, tuple[bytes, int]], name: str
     ) -> None:
         specs = texts(sweep.specs)

@@ -22,7 +22,7 @@ class TestNames:
         assert not desk.specs.exists()
         assert f"- **Goal**: {goal}\n" in desk.says("ralph_start", goal=goal, name="named")
 
-    def test_what_has_a_taken_name_is_told(self, desk: Desk) -> None:
+    def test_the_owner_of_a_used_name_is_reported(self, desk: Desk) -> None:
         desk.spec_in("tasks", name="fix")
         (desk.specs / "file").write_text("x", encoding="utf-8")
 

@@ -98,7 +98,7 @@ def test_a_session_has_the_tools_of_its_kind_and_is_refused_all_others(
 
 
 @pytest.mark.parametrize("recipe", [name for name in SEES if name != "manual"])
-def test_only_a_person_deletes_files(project: Path, recipe: str) -> None:
+def test_only_the_user_deletes_files(project: Path, recipe: str) -> None:
     if "ralph_cancel" not in SEES[recipe]:
         return
     lay_spec(project, "kept", state={"phase": "design"})
@@ -214,7 +214,7 @@ def test_guidance_without_the_end_of_a_phase_still_is_whole(project: Path) -> No
         assert heading in little
 
 
-def test_a_discipline_takes_tools_away(tmp_path: Path) -> None:
+def test_a_discipline_removes_tools(tmp_path: Path) -> None:
     """From the database or the config, of all kits or of one, in the words of the refusal."""
     config = f"""{KITS}
 [disciplines.backend]
@@ -240,7 +240,7 @@ disable = ["specum:ralph_start", "ralph_cancel"]
     assert (-32602, f'Unknown tool: "ralph_start": {why}') == error
 
 
-def test_text_stays_text_where_a_project_asks_for_structured_output(tmp_path: Path) -> None:
+def test_text_remains_text_with_structured_output(tmp_path: Path) -> None:
     """Instructions to an agent have no fields: there is no output schema and no repetition."""
     config = f"{KITS}structured_output = true\n"
     root = create_project(tmp_path, config=config)

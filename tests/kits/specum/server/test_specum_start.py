@@ -58,7 +58,7 @@ class TestBeginning:
         assert not desk.specs.exists()
         assert not (desk.root / ".gitignore").exists()
 
-    def test_what_goes_on_is_named_where_a_goal_is_asked_for(self, desk: Desk) -> None:
+    def test_the_resumable_specs_are_named_if_a_goal_is_missing(self, desk: Desk) -> None:
         desk.spec_in("design")
 
         expected = (
@@ -102,7 +102,7 @@ class TestText:
             "<script>alert(1)</script> & | table | 😀",
         ],
     )
-    def test_a_goal_is_inserted_once_as_it_is(self, desk: Desk, goal: str) -> None:
+    def test_a_goal_is_inserted_once_unchanged(self, desk: Desk, goal: str) -> None:
         text = desk.says("ralph_start", name="auth", goal=goal)
 
         progress = desk.read("auth", ".progress.md")
@@ -167,7 +167,7 @@ class TestGit:
             (f"a\n\n{IGNORED}b\n", f"a\n\n{IGNORED}b\n"),
         ],
     )
-    def test_two_lines_are_added_to_what_git_ignores_once(
+    def test_two_lines_are_added_to_gitignore_once(
         self, desk: Desk, before: str, after: str
     ) -> None:
         path = desk.root / ".gitignore"
@@ -178,7 +178,7 @@ class TestGit:
 
         assert after.encode() == path.read_bytes()
 
-    def test_where_that_fails_the_spec_starts_with_a_warning(self, desk: Desk) -> None:
+    def test_a_failing_gitignore_is_a_warning(self, desk: Desk) -> None:
         (desk.root / ".gitignore").symlink_to(desk.root)
         try:
             text = desk.says("ralph_start", name="auth", goal=GOAL)
@@ -222,7 +222,7 @@ class TestDisk:
         assert 'cannot delete "specs/auth": permission denied' in deleted[1]
         assert before == after
 
-    def test_specs_lie_where_the_settings_say(self, tmp_path: Path) -> None:
+    def test_specs_are_in_the_configured_directory(self, tmp_path: Path) -> None:
         (tmp_path / "project" / "docs").mkdir(parents=True)
         config = f'{KITS}[specum]\nroot = "docs"\n'
         root = create_project(tmp_path / "project", config=config)

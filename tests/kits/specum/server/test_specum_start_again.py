@@ -13,7 +13,7 @@ class TestAgain:
     """A spec without a usable state continues in its place."""
 
     @pytest.mark.parametrize("phase", PHASES)
-    def test_a_spec_without_state_goes_on_where_its_files_are(self, desk: Desk, phase: str) -> None:
+    def test_a_spec_without_state_continues_from_its_files(self, desk: Desk, phase: str) -> None:
         desk.spec_in(phase)
         desk.write("auth", f"{phase}.md", " \n")  # an empty artifact does not count
         (desk.specs / "auth" / STATE).unlink()
@@ -54,7 +54,7 @@ class TestAgain:
         assert {**FIRST_STATE, "phase": "design"} == desk.state("auth")
         assert "{broken" == desk.read("auth", f"{STATE}.bak")
 
-    def test_quick_mode_in_place_keeps_what_is_there(self, desk: Desk) -> None:
+    def test_quick_mode_in_place_keeps_existing_files(self, desk: Desk) -> None:
         desk.spec_in("design")
         (desk.specs / "auth" / STATE).unlink()
 
@@ -65,7 +65,7 @@ class TestAgain:
         assert "tasks" == desk.state("auth")["phase"]
         assert "# research of auth\n" == desk.read("auth", "research.md")
 
-    def test_quick_mode_in_place_needs_no_goal_where_one_is_recorded(self, desk: Desk) -> None:
+    def test_quick_mode_in_place_needs_no_goal_if_recorded(self, desk: Desk) -> None:
         desk.spec_in("design")
         (desk.specs / "auth" / STATE).unlink()
 
@@ -75,7 +75,7 @@ class TestAgain:
         assert "plan" == desk.state("auth")["source"]
 
     @pytest.mark.parametrize("given", [{}, {"goal": GOAL}, {"goal": f" {GOAL}\n"}, {"quick": True}])
-    def test_a_completed_spec_is_said_to_be_so_and_nothing_changes(
+    def test_a_completed_spec_is_reported_and_nothing_changes(
         self, desk: Desk, given: dict[str, Any]
     ) -> None:
         desk.spec_in("execution", tasks=TASK_LIST.replace("[ ]", "[x]"))
@@ -99,7 +99,7 @@ class TestAgain:
         assert before == texts(desk.specs / "auth")
         assert "auth-2\n" == desk.pointer()
 
-    def test_a_state_that_may_not_be_read_is_told_and_left_where_it_is(self) -> None:
+    def test_an_unreadable_state_is_reported_and_remains(self) -> None:
         with open_folder() as folder:
             root = create_project(folder / "project", config=KITS)
             spec = root / "specs" / "auth"
@@ -125,7 +125,7 @@ class TestAgain:
         assert '## Spec "auth-2" started\n' in desk.says("ralph_start", name="auth", goal=GOAL)
         assert before == {path.name: path.read_bytes() for path in (desk.specs / "auth").iterdir()}
 
-    def test_a_link_to_a_folder_is_no_spec_to_start_again(self, desk: Desk) -> None:
+    def test_a_link_to_a_folder_cannot_be_restarted(self, desk: Desk) -> None:
         elsewhere = desk.root.parent / "elsewhere"
         elsewhere.mkdir(exist_ok=True)
         desk.specs.mkdir()

@@ -43,9 +43,7 @@ class TestStatus:
         ]
         assert expected == rows(desk)
 
-    def test_specs_without_a_usable_state_are_told_apart_and_nothing_is_moved(
-        self, desk: Desk
-    ) -> None:
+    def test_specs_without_a_usable_state_are_marked_and_nothing_is_moved(self, desk: Desk) -> None:
         for name in ("broken", "done", "left"):
             desk.spec_in("execution", name=name)
             (desk.specs / name / STATE).unlink()
@@ -72,7 +70,7 @@ class TestStatus:
         ] == found
         assert before == texts(desk.root)
 
-    def test_what_is_no_spec_is_not_listed(self, desk: Desk) -> None:
+    def test_other_directories_are_not_listed(self, desk: Desk) -> None:
         desk.says("ralph_start", name="auth", goal=GOAL)
         desk.write(".hidden", "a.md", "")
         desk.write("Capital", "a.md", "")

@@ -17,14 +17,14 @@ Switched to "auth".
 class TestSwitch:
     """The choice of the spec."""
 
-    def test_it_says_where_the_other_spec_stands(self, desk: Desk) -> None:
+    def test_a_switch_reports_the_phase_of_the_other_spec(self, desk: Desk) -> None:
         desk.spec_in("design", name="auth")
         desk.spec_in("research", name="pay")
 
         assert SWITCHED == desk.says("ralph_switch", name="auth")
         assert "auth\n" == desk.pointer()
 
-    def test_the_current_spec_stays_the_current_one(self, desk: Desk) -> None:
+    def test_the_current_spec_remains_the_current_one(self, desk: Desk) -> None:
         desk.spec_in("execution")
 
         text = desk.says("ralph_switch", name="auth")
@@ -52,7 +52,7 @@ class TestSwitch:
         assert "- **Previous**: none\n- **Current**: auth\n- **Phase**: no state (restart " in text
         assert text.endswith("- **Artifacts**: research.md\n")
 
-    def test_an_unknown_spec_is_refused_with_those_that_there_are(self, desk: Desk) -> None:
+    def test_an_unknown_spec_is_refused_with_the_existing_ones(self, desk: Desk) -> None:
         desk.spec_in("research", name="pay")
         desk.spec_in("research", name="auth")
 

@@ -179,9 +179,7 @@ def test_two_specs_grow_side_by_side_when_they_are_named(root: Path, driver: Dri
     assert ok(driver, "ralph_design").startswith('## design phase for "one"')
 
 
-def test_a_state_that_breaks_in_the_middle_is_set_aside_and_the_spec_goes_on_in_its_place(
-    root: Path, driver: Driver
-) -> None:
+def test_a_corrupt_state_is_set_aside_and_the_spec_continues(root: Path, driver: Driver) -> None:
     folder = lay_spec(root, "auth", state=PLUGIN, tasks=TASKS.replace("[ ] 1.1", "[x] 1.1"))
     for name in ("research.md", "requirements.md", "design.md"):
         (folder / name).write_text(f"# {name}\n", encoding="utf-8")
@@ -227,7 +225,7 @@ def test_a_state_of_five_keys_as_the_plugin_writes_it_is_served_and_completed(
 
 
 @pytest.mark.parametrize("related", RELATED.values(), ids=RELATED)
-def test_what_other_tools_keep_in_a_state_survives_every_call(
+def test_foreign_keys_of_a_state_survive_every_call(
     root: Path, driver: Driver, related: list[dict[str, Any]]
 ) -> None:
     theirs = {
@@ -273,7 +271,7 @@ def test_quick_mode_goes_from_the_goal_to_the_tasks_in_one_step(root: Path, driv
     ended(driver, root)
 
 
-def test_specs_that_lie_there_are_served_as_they_stand(tmp_path: Path) -> None:
+def test_existing_specs_are_served_unchanged(tmp_path: Path) -> None:
     """These are the fixture's: one in execution, one left by the plugin, one completed."""
     root = lay_down("specum", tmp_path)
     regenerate(root, force=False, say=quiet)

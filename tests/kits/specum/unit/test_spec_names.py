@@ -30,7 +30,7 @@ def test_a_name_of_small_letters_digits_and_hyphens_fits(name: str) -> None:
         ("a" * 65, f'the spec name "{"a" * 64}…" has 65 characters: use at most 64'),
     ],
 )
-def test_what_is_wrong_with_a_name_is_one_sentence(name: str, problem: str) -> None:
+def test_the_problem_of_a_name_is_one_sentence(name: str, problem: str) -> None:
     assert problem == problem_of(name)
 
 

@@ -57,7 +57,7 @@ class TestGoal:
         assert new_progress(TEMPLATE, "Login") == with_goal(text, "Login")
         assert text == with_goal(with_goal(text, "Login\n# a"), " ")
 
-    def test_the_ends_of_lines_stay(self) -> None:
+    def test_the_ends_of_lines_remain(self) -> None:
         text = TEMPLATE.replace("\n", "\r\n")
 
         changed = with_goal(text, "a\nb")
@@ -84,13 +84,13 @@ class TestGoal:
 class TestSummary:
     """A phase that is complete leaves a section with its date."""
 
-    def test_it_stands_before_the_learnings(self) -> None:
+    def test_an_entry_is_before_the_learnings(self) -> None:
         assert (
             "# P\n\n## Phase Complete: research (2026-01-26)\n\nDone.\n\n## Learnings\n\n- a\n"
             == summarized("# P\n\n## Learnings\n\n- a\n")
         )
 
-    def test_it_stands_before_the_last_line_of_that_kind(self) -> None:
+    def test_an_entry_is_before_the_last_line_of_its_kind(self) -> None:
         text = "## Learnings\na\n## Learnings \nb\n### Learnings\n ## Learnings\n## Learnings too\n"
 
         assert (
@@ -99,13 +99,13 @@ class TestSummary:
         ) == summarized(text)
 
     @pytest.mark.parametrize("text", ["# P", "# P\n", "# P\n\n"])
-    def test_without_learnings_it_stands_at_the_end(self, text: str) -> None:
+    def test_without_learnings_an_entry_is_at_the_end(self, text: str) -> None:
         assert "# P\n\n## Phase Complete: research (2026-01-26)\n\nDone.\n" == summarized(text)
 
     def test_an_empty_file_begins_with_it(self) -> None:
         assert "## Phase Complete: research (2026-01-26)\n\nDone.\n" == summarized("")
 
-    def test_the_ends_of_lines_are_those_of_the_file(self) -> None:
+    def test_an_entry_uses_the_line_ends_of_the_file(self) -> None:
         assert (
             "# P\r\n\r\n## Phase Complete: research (2026-01-26)\r\n\r\na\r\nb\r\n\r\n"
             "## Learnings\r\n" == summarized("# P\r\n## Learnings\r\n", "a\nb")
@@ -124,7 +124,7 @@ class TestSummary:
         assert research < design < text.index("## Learnings")
 
     @pytest.mark.parametrize("fence", ["```", "~~~~"])
-    def test_what_is_code_is_not_the_place(self, fence: str) -> None:
+    def test_code_blocks_are_skipped(self, fence: str) -> None:
         code = f"{fence}markdown\n## Learnings\n{fence}\n"
 
         assert (
@@ -133,7 +133,7 @@ class TestSummary:
         assert summarized(code) == f"{code}\n## Phase Complete: research (2026-01-26)\n\nDone.\n"
 
     @given(TEXTS, TEXTS)
-    def test_all_else_stays_as_it_is(self, text: str, summary: str) -> None:
+    def test_everything_else_is_unchanged(self, text: str, summary: str) -> None:
         after = summarized(text, summary)
 
         before = after[: after.index("## Phase Complete: research (2026-01-26)")]
@@ -148,7 +148,7 @@ class TestSummary:
 class TestPhase:
     """A spec that skips research does not claim to begin with it."""
 
-    def test_the_template_of_the_server_speaks_of_another_phase(self) -> None:
+    def test_the_template_of_the_server_mentions_another_phase(self) -> None:
         shipped = SHIPPED.read_text(encoding="utf-8")
 
         text = new_progress(shipped, "Login", "tasks", ["design.md", "tasks.md"])
@@ -159,7 +159,7 @@ class TestPhase:
         assert "research" not in text
         assert "- Carry out the tasks in tasks.md\n" in new_progress(shipped, "", "execution")
 
-    def test_another_template_stays_as_it_is(self) -> None:
+    def test_another_template_is_unchanged(self) -> None:
         text = "We do research.\n\nPhase: research\n\n{{goal}}\n"
 
         assert text.replace("{{goal}}", "a") == new_progress(text, "a", "tasks", ["tasks.md"])

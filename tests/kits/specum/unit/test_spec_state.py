@@ -87,7 +87,7 @@ class TestReading:
         with pytest.raises(ToolError, match="invalid spec name"):
             read_state(specs, "../auth")
 
-    def test_a_whole_state_is_what_it_says(self, root: Path) -> None:
+    def test_a_complete_state_is_read(self, root: Path) -> None:
         state = read(root, {**FRESH, "phase": "tasks", "taskIndex": 4, "lastServedTask": "1.2#2"})
 
         assert isinstance(state, State)
@@ -95,7 +95,7 @@ class TestReading:
         assert [4, 0, 1, 5, 1, 100] == [state.count(field) for field, _ in COUNTERS]
         assert "1.2#2" == state.last_served
 
-    def test_a_quick_spec_is_not_committed_unless_it_says_so(self, root: Path) -> None:
+    def test_a_quick_spec_is_committed_only_on_request(self, root: Path) -> None:
         assert fields(root, {"phase": "tasks", "source": "plan"})["commitSpec"] is False
         assert fields(root, {"phase": "tasks", "source": "direct"})["commitSpec"] is True
         assert fields(root, {"phase": "tasks", "source": "plan", "commitSpec": True})["commitSpec"]
@@ -146,9 +146,7 @@ class TestReading:
             ),
         ],
     )
-    def test_what_is_no_object_of_json_is_corrupt(
-        self, root: Path, content: bytes, reason: str
-    ) -> None:
+    def test_a_state_must_be_a_json_object(self, root: Path, content: bytes, reason: str) -> None:
         assert f'".ralph-state.json" {reason}' == why(root, content)
 
     @pytest.mark.parametrize("phase", ["done", "Research", "", None, 1, ["tasks"], {}])
@@ -163,7 +161,7 @@ class TestReading:
 
     @pytest.mark.parametrize(("key", "least"), COUNTERS)
     @pytest.mark.parametrize("value", ["1", -3, 1.5, True, [1]])
-    def test_a_counter_that_is_no_integer_in_range_is_corrupt(
+    def test_a_counter_must_be_an_integer_in_range(
         self, root: Path, key: str, least: int, value: object
     ) -> None:
         expected = f'".ralph-state.json" must set "{key}" to an integer of {least} or more'
@@ -193,7 +191,7 @@ class TestReading:
 
         assert reason == why(root, {**FRESH, key: value})
 
-    def test_what_is_no_file_of_the_spec_is_corrupt(self, root: Path, specs: Specs) -> None:
+    def test_a_state_must_be_a_file_of_the_spec(self, root: Path, specs: Specs) -> None:
         (root / FILE).mkdir()
         folder = read_state(specs, "auth")
         (root / FILE).rmdir()
@@ -221,7 +219,7 @@ class TestWriting:
         assert ("plan", "tasks") == (state.fields["source"], state.phase)
         assert state.fields["commitSpec"] is False
 
-    def test_the_folder_is_made_where_there_is_none(self, root: Path, specs: Specs) -> None:
+    def test_a_missing_folder_is_created(self, root: Path, specs: Specs) -> None:
         write_state(specs, "new", new_state("new"))
 
         assert [".ralph-state.json"] == [path.name for path in (root / "specs/new").iterdir()]
@@ -234,7 +232,7 @@ class TestWriting:
         assert (None, "V4") == (before.last_served, after.last_served)
         assert [*before.fields, "lastServedTask"] == list(after.fields)
 
-    def test_letters_stay_letters_and_half_a_pair_is_escaped(
+    def test_letters_remain_letters_and_half_a_pair_is_escaped(
         self, root: Path, specs: Specs
     ) -> None:
         state = new_state("auth").changed(goal="Füße \U0001f600 \ud83d!")
@@ -292,9 +290,7 @@ class TestSettingAside:
             (root / f"{FILE}.bak{backup}").read_text(encoding="utf-8") for backup in backups
         ]
 
-    def test_whatever_stands_in_place_of_the_file_is_moved_itself(
-        self, root: Path, specs: Specs
-    ) -> None:
+    def test_anything_in_place_of_the_file_is_moved(self, root: Path, specs: Specs) -> None:
         (root / "outside").write_text("kept", encoding="utf-8")
         (root / FILE).symlink_to("../../outside")
         set_aside(specs, "auth")

@@ -101,7 +101,7 @@ def snapshot(folder: Path) -> dict[str, bytes | str | None]:
 class TestListing:
     """A spec is a folder with a fitting name, and nothing else is."""
 
-    def test_specs_are_sorted_and_all_else_is_left_out(self, root: Path, specs: Specs) -> None:
+    def test_specs_are_sorted_and_other_files_left_out(self, root: Path, specs: Specs) -> None:
         for name in ("zoo", "b-2", ".hidden", "Upper", "with space", "---"):
             (root / "specs" / name).mkdir()
         (root / "specs/file").write_text("", encoding="utf-8")
@@ -282,9 +282,7 @@ class TestReading:
 
         assert [] == list((root / "other").iterdir())
 
-    def test_what_is_no_file_does_not_keep_the_server_waiting(
-        self, auth: Path, specs: Specs
-    ) -> None:
+    def test_a_pipe_does_not_block_the_server(self, auth: Path, specs: Specs) -> None:
         os.mkfifo(auth / "pipe.md")
         (auth / "folder.md").mkdir()
 
@@ -308,7 +306,7 @@ class TestReading:
                 call()
 
     @pytest.mark.parametrize("file", BAD_FILES)
-    def test_a_file_must_lie_in_the_spec_itself(self, specs: Specs, file: str) -> None:
+    def test_a_file_must_be_in_the_spec_itself(self, specs: Specs, file: str) -> None:
         for call in (
             lambda: specs.path("auth", file),
             lambda: specs.read("auth", file),
@@ -405,7 +403,7 @@ class TestWriting:
         assert not (root / "specs/gone").exists()
 
     @pytest.mark.slow
-    def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(self, auth: Path) -> None:
+    def test_a_full_disk_leaves_only_the_old_file(self, auth: Path) -> None:
         (auth / "research.md").write_text("old", encoding="utf-8")
 
         message = said(FULL, str(auth.parents[1]))
@@ -418,7 +416,7 @@ class TestWriting:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("locked", ["specs/auth", "specs/auth/tasks.md"])
-    def test_what_may_not_be_written_is_left_alone(self, open_root: Path, locked: str) -> None:
+    def test_protected_files_are_left_alone(self, open_root: Path, locked: str) -> None:
         (open_root / locked).chmod(0o555)
 
         message = said(UNPRIVILEGED, str(open_root), 'specs.write("auth", "tasks.md", "new")')
@@ -431,7 +429,7 @@ class TestWriting:
         assert {"notes", "tasks.md"} == {path.name for path in (open_root / "specs/auth").iterdir()}
 
     @pytest.mark.slow
-    def test_what_may_not_be_read_is_an_error(self, open_root: Path) -> None:
+    def test_unreadable_files_are_an_error(self, open_root: Path) -> None:
         (open_root / "specs/auth/tasks.md").chmod(0)
 
         assert 'cannot read "specs/auth/tasks.md": permission denied' == said(
@@ -474,7 +472,7 @@ class TestWriting:
     @pytest.mark.parametrize(
         "call", ['specs.create("refused")', 'specs.set_current("a")', "ensure_ignored(specs)"]
     )
-    def test_the_root_of_the_disk_is_no_project(self, call: str) -> None:
+    def test_the_root_of_the_disk_is_not_a_project(self, call: str) -> None:
         assert 'cannot write specs to "/": start the server in a project directory' == said(
             UNPRIVILEGED, "/", call
         )
@@ -515,7 +513,7 @@ class TestDeleting:
 
         assert (root / "specs/file").exists()
 
-    def test_a_link_to_a_folder_is_no_spec_to_delete(self, root: Path, specs: Specs) -> None:
+    def test_a_link_to_a_folder_is_not_a_spec_to_delete(self, root: Path, specs: Specs) -> None:
         (root / "specs/link").symlink_to("auth")
 
         with pytest.raises(
@@ -545,7 +543,7 @@ class TestDeleting:
             ("specs", "specs"),
         ],
     )
-    def test_where_a_part_cannot_be_emptied_nothing_is_touched(
+    def test_a_part_that_cannot_be_emptied_stops_the_deletion(
         self, open_root: Path, locked: str, named: str
     ) -> None:
         before = snapshot(open_root)
@@ -572,7 +570,7 @@ class TestDeleting:
 
     @pytest.mark.slow
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can own what others cannot delete")
-    def test_a_deletion_that_fails_half_way_says_what_is_left(self, open_root: Path) -> None:
+    def test_a_failed_deletion_reports_the_remaining_files(self, open_root: Path) -> None:
         """In a sticky folder of someone else, only one's own files can be deleted."""
         notes = open_root / "specs/auth/notes"
         os.chown(notes, 0, 0)
@@ -633,7 +631,7 @@ class TestIgnoring:
     @pytest.mark.parametrize(
         ("kind", "why"), [("link", "it is a symbolic link"), ("folder", "is a directory")]
     )
-    def test_what_is_no_file_is_left_alone(
+    def test_special_files_are_left_alone(
         self, root: Path, specs: Specs, kind: str, why: str
     ) -> None:
         if kind == "link":

@@ -128,7 +128,7 @@ class TestFinding:
             ("- [ ] VF [P] A", False, True),
         ],
     )
-    def test_tags_stand_before_the_title(self, line: str, *, parallel: bool, verify: bool) -> None:
+    def test_tags_are_before_the_title(self, line: str, *, parallel: bool, verify: bool) -> None:
         (task,) = parse_tasks(line)
 
         assert (parallel, verify) == (task.parallel, task.verify)
@@ -146,7 +146,7 @@ class TestFinding:
         assert [] == parse_tasks("")
         assert [] == parse_tasks("# Tasks\n\nnone\n")
 
-    def test_repeated_ids_are_told_apart_by_their_order(self) -> None:
+    def test_repeated_ids_are_distinguished_by_their_order(self) -> None:
         tasks = parse_tasks("- [x] 1.1 a\n- [ ] 1.1 b\n- [ ] V1 c\n- [ ] 1.1 d\n")
 
         assert ["1.1", "1.1#2", "V1", "1.1#3"] == [task.key for task in tasks]
@@ -180,7 +180,7 @@ class TestFences:
             "\ufeff```\n- [ ] 9.9 no\n```\n- [ ] 1.1 yes",
         ],
     )
-    def test_a_box_in_fenced_code_is_no_task(self, text: str) -> None:
+    def test_a_box_in_fenced_code_is_not_a_task(self, text: str) -> None:
         assert ["1.1"] == ids(text)
 
     @pytest.mark.parametrize("fence", ["  ```sh", "    ~~~", "\t```", "- ```", "1. ~~~"])
@@ -192,7 +192,7 @@ class TestFences:
     def test_a_fence_that_is_never_closed_is_none(self) -> None:
         assert ["1.1", "1.2"] == ids("- [ ] 1.1 a\n```\n- [ ] 1.2 b\n````x\n")
 
-    def test_a_shorter_fence_may_be_closed_where_a_longer_is_not(self) -> None:
+    def test_a_shorter_fence_may_be_closed_inside_an_open_longer_one(self) -> None:
         assert ["1.1"] == ids("`````\n- [ ] 1.1 a\n```\n- [ ] 9.9 no\n```\n")
 
 
@@ -292,7 +292,7 @@ class TestTicking:
         assert text.replace("* [ ] 1.1", "* [x] 1.1") == tick(text, task)
 
     @pytest.mark.parametrize("box", ["x", "X"])
-    def test_a_tick_stays_as_it_is(self, box: str) -> None:
+    def test_a_tick_is_unchanged(self, box: str) -> None:
         text = f"- [{box}] 1.1 a\n"
 
         assert text == tick(text, parse_tasks(text)[0])

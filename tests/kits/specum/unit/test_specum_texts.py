@@ -84,7 +84,7 @@ def test_a_file_is_clean(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 @pytest.mark.parametrize("word", FOREIGN)
-def test_no_text_speaks_of_one_client_alone(path: Path, word: str) -> None:
+def test_no_text_mentions_one_client_alone(path: Path, word: str) -> None:
     """A client without the thing would stop, or invent it."""
     document = path.read_text(encoding="utf-8")
 
@@ -138,7 +138,7 @@ def test_each_task_of_the_template_is_a_task() -> None:
     assert len(lines) == len({match["id"] for match in matches if match})
 
 
-def test_the_server_reads_the_template_as_it_is_meant() -> None:
+def test_the_server_reads_its_template() -> None:
     """No heading or box within a task begins another one or cuts it short."""
     tasks = parse_tasks(text("tasks"))
 

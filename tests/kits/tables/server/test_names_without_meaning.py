@@ -158,7 +158,7 @@ def test_no_command_takes_the_rows_of_a_table_for_tasks(tmp_path: Path, *, there
 
 
 @needs_postgresql
-def test_keys_of_postgresql_fill_themselves_whatever_the_name(tmp_path: Path) -> None:
+def test_keys_of_postgresql_of_any_name_fill_themselves(tmp_path: Path) -> None:
     (tmp_path / ".ralph").mkdir()
     kinds = ("serial", "bigserial", "integer GENERATED ALWAYS AS IDENTITY")
     with database() as dsn, pytest.MonkeyPatch.context() as patched:

@@ -73,7 +73,7 @@ def test_rows_that_name_another_by_a_hidden_column_are_not_counted(manual: Drive
     assert {"deleted": {"id": 2}} == manual.call("delete_idea", id=2)
 
 
-def test_a_row_of_nobody_is_not_that_of_the_feature_none(root: Path) -> None:
+def test_a_row_without_a_feature_differs_from_the_feature_none(root: Path) -> None:
     with connected(root, "ramble", feature="None") as driver:
         assert "works only on the feature" in driver.refusal("update_risk", id=1, title="x")
         assert ["title"] == driver.call("update_risk", id=2, title="x")["changed"]
@@ -100,18 +100,18 @@ def test_creating_replaces_no_row_of_the_same_key(root: Path) -> None:
     assert [("a", "theirs", "other")] == query(root, "SELECT * FROM pairs")
 
 
-def test_a_row_that_a_trigger_leaves_out_is_said_to_be_missing(manual: Driver) -> None:
+def test_a_row_dropped_by_a_trigger_is_reported_missing(manual: Driver) -> None:
     assert "did not insert this pair: a trigger or" in manual.refusal("create_pair", k="never")
 
 
-def test_what_no_key_or_text_can_be_is_refused(manual: Driver) -> None:
+def test_invalid_keys_and_texts_are_refused(manual: Driver) -> None:
     assert "must be a string or a number" in manual.refusal("get_loose_one", k=[1])
     assert "U+0000" in manual.refusal("list_risks", search="m\0zzz")
     assert "use at most 10,000" in manual.refusal("list_risks", search="a" * 60_000)
     assert "invalid cursor" in manual.refusal("list_risks", cursor="0" * 5_000)
 
 
-def test_a_column_that_goes_is_missed_also_where_the_server_was_written_anew(root: Path) -> None:
+def test_a_dropped_column_is_missed_even_after_regeneration(root: Path) -> None:
     """A server that keeps running does not take the name of the column for a text."""
     config = root / ".ralph/ralphgen.toml"
     config.write_text(CONFIG.replace('search = ["title"]\n', ""), encoding="utf-8")

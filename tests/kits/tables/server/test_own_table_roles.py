@@ -128,7 +128,7 @@ def test_every_tool_of_a_bound_session_works(walled: Walled) -> None:
 
 
 @pytest.mark.thorough
-def test_a_row_that_others_would_go_with_unseen_stays(walled: Walled) -> None:
+def test_a_row_with_hidden_dependents_remains(walled: Walled) -> None:
     """The owners of rows in a table without tools are unknown, and its login reads none."""
     log = "CREATE TABLE logs (id integer, risk integer REFERENCES risks ON DELETE CASCADE)"
     walled.run(log)
@@ -143,7 +143,7 @@ def test_a_row_that_others_would_go_with_unseen_stays(walled: Walled) -> None:
 
 
 @pytest.mark.thorough
-def test_lists_are_on_record_and_set_back(walled: Walled) -> None:
+def test_lists_are_journaled_and_reverted(walled: Walled) -> None:
     walled.run("UPDATE risks SET tags = ARRAY['a', NULL, 'b \"c\"'] WHERE id = 1")
     with connected(walled.root, env={VARIABLE: walled.dsn}, session_id="lists") as server:
         assert ["a", None, 'b "c"'] == server.call("get_risk", id=1)["tags"]
@@ -185,7 +185,7 @@ def test_a_session_about_no_feature_writes_no_risk(walled: Walled) -> None:
         assert "row-level" in refused(dsn, "INSERT INTO risks (feature, title) VALUES ('b', 'x')")
 
 
-def test_who_may_create_reads_what_that_takes(walled: Walled) -> None:
+def test_a_right_to_create_includes_the_reads_it_needs(walled: Walled) -> None:
     with walled.login("enrichment", task=1) as dsn:
         assert [] != run(dsn, "SELECT id FROM risks")
         for column in ("title", "severity", "internal"):
@@ -235,7 +235,7 @@ def test_queries_that_write_do_so_in_the_sessions_own_rows(walled: Walled) -> No
         assert "permission denied" in refused(dsn, "DELETE FROM risks")
 
 
-def test_a_query_that_nothing_ties_to_the_session_is_left_out_and_told(walled: Walled) -> None:
+def test_an_unbound_query_is_left_out_and_reported(walled: Walled) -> None:
     said = [line for line in walled.sql().splitlines() if '"loose"' in line]
 
     assert ['-- Logins of "'] == [line[:14] for line in said]

@@ -130,7 +130,7 @@ def test_keys_are_completed_by_their_beginning(manual: Asking) -> None:
 
 
 @pytest.mark.thorough
-def test_sessions_read_what_their_tools_get(project: Path) -> None:
+def test_resources_equal_the_answers_of_the_tools(project: Path) -> None:
     def seen(recipe: str, **facts: object) -> tuple[set[str], str]:
         context = context_for(project, recipe, **facts)
         with running(project, *on_context(context)) as server:

@@ -48,7 +48,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.thorough
-def test_the_rule_that_a_row_breaks_is_told(driver: Driver) -> None:
+def test_the_rule_that_a_row_breaks_is_reported(driver: Driver) -> None:
     made = driver.call("create_crate", label="a", weight=5)
     plain = driver.refusal("create_crate", weight=0)
     named = driver.refusal("update_crate", **made, weight=100, label='it\'s ("small"')
@@ -60,13 +60,13 @@ def test_the_rule_that_a_row_breaks_is_told(driver: Driver) -> None:
     assert {**made, "label": "a", "weight": 5} == driver.call("get_crate", **made)
 
 
-def test_of_a_rule_on_a_hidden_column_nothing_is_told(driver: Driver) -> None:
+def test_a_rule_on_a_hidden_column_is_not_revealed(driver: Driver) -> None:
     refused = driver.refusal("update_crate", id=500, shelf=1)
 
     assert "the database refuses this: a value breaks a rule of its table" == refused
 
 
-def test_the_columns_are_told_that_are_taken_already(driver: Driver) -> None:
+def test_columns_with_a_duplicate_value_are_named(driver: Driver) -> None:
     driver.call("create_crate", label="one", place="here", shelf=1)
     both = driver.refusal("create_crate", place="here", shelf=1)
 

@@ -102,7 +102,7 @@ def test_lists_are_filtered_searched_and_paged(manual: Driver) -> None:
     assert manual.refusal("list_risks", cursor="x").startswith('invalid cursor "x"')
 
 
-def test_what_a_column_cannot_hold_is_refused_with_what_it_can(manual: Driver) -> None:
+def test_a_value_that_does_not_fit_is_refused_with_the_valid_ones(manual: Driver) -> None:
     refused = manual.refusal("create_risk", title="x", state="opn", severity=9, internal="x")
 
     assert 'argument "state" is "opn": expected one of "open", "closed"; did you mean' in refused
@@ -113,7 +113,7 @@ def test_what_a_column_cannot_hold_is_refused_with_what_it_can(manual: Driver) -
     assert "nothing to change" in manual.refusal("update_risk", id=1)
 
 
-def test_a_foreign_key_is_refused_with_what_there_is(manual: Driver) -> None:
+def test_a_wrong_foreign_key_is_refused_with_the_existing_keys(manual: Driver) -> None:
     refused = manual.refusal("create_risk", title="x", feature="auht")
     composite = manual.refusal("create_part", name="p", product="a", number=1)
 
@@ -237,7 +237,7 @@ def test_a_column_that_goes_is_noticed_while_the_server_runs(model: Path, tmp_pa
         assert 'column "risks.notes" is gone' in driver.refusal("list_bare")
 
 
-def test_tables_of_any_name_get_modules_and_tools_of_their_own(tmp_path: Path) -> None:
+def test_tables_of_any_name_get_their_own_modules_and_tools(tmp_path: Path) -> None:
     """The names include modules of the kit, keywords of Python, and colliding names."""
     names = ["project", "table_project", "class", "__init__", "limit", "A b", "a_b", "ä \U0001f600"]
     schema = "".join(f'CREATE TABLE "{name}" (id INTEGER PRIMARY KEY);' for name in names)

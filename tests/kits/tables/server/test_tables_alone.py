@@ -68,7 +68,7 @@ def called(root: Path, tool: str, **arguments: object) -> dict[str, object]:
     return answer
 
 
-def test_its_tools_are_those_of_the_tables_and_nothing_else(model: Path) -> None:
+def test_the_only_tools_are_the_tools_of_the_tables(model: Path) -> None:
     files = Project(model).files
     (kit,) = Project(model).plan.kits
 
@@ -85,7 +85,7 @@ def test_rows_are_written_and_read_from_the_command_line(project: Path) -> None:
     assert [("go", 3)] == rows(project, "SELECT * FROM tasks")
 
 
-def test_what_a_session_has_written_is_undone_with_what_went_with_it(project: Path) -> None:
+def test_writes_of_a_session_are_undone_with_their_cascades(project: Path) -> None:
     ralphgen("db", "ledger", "on", "--yes", cwd=project)
     called(project, "create_album", title="One", artist_id=1)
     called(project, "delete_artist", artist_id=1)
@@ -98,7 +98,7 @@ def test_what_a_session_has_written_is_undone_with_what_went_with_it(project: Pa
     assert [(1, "One", 1)] == rows(project, "SELECT * FROM albums")
 
 
-def test_a_session_of_a_recipe_of_its_own_has_the_tools_that_it_names(project: Path) -> None:
+def test_a_session_of_a_custom_recipe_has_its_tools(project: Path) -> None:
     folder = project / ".ralph/recipes"
     folder.mkdir()
     text = 'base = "manual"\n[allow]\ntables = ["list_albums", "create_album"]\n'
@@ -145,7 +145,7 @@ def test_without_a_table_it_says_how_to_get_one(project: Path) -> None:
     ]
 
 
-def test_init_makes_no_tables_of_its_own_for_it(tmp_path: Path) -> None:
+def test_init_creates_no_tables_for_the_kit(tmp_path: Path) -> None:
     said = refused("init", tmp_path / "p", "--kit", "tables", "--no-install")
 
     assert "no database at .ralph/db/ralph.db" in said
@@ -153,7 +153,7 @@ def test_init_makes_no_tables_of_its_own_for_it(tmp_path: Path) -> None:
     assert not (tmp_path / "p").exists()
 
 
-def test_regen_says_which_recipes_list_many_bytes_of_tools(tmp_path: Path) -> None:
+def test_regen_names_recipes_with_long_tool_lists(tmp_path: Path) -> None:
     (tmp_path / ".ralph").mkdir()
     names = [f"table_{number}" for number in range(40)]
     with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
@@ -196,7 +196,7 @@ def test_adding_a_table_keeps_the_bytes_of_the_config(project: Path, mark: str) 
     assert before == config.read_bytes().replace(added, b"")
 
 
-def test_rows_are_exported_and_imported_and_taken_back(project: Path, tmp_path: Path) -> None:
+def test_rows_are_exported_imported_and_undone(project: Path, tmp_path: Path) -> None:
     other = shutil.copytree(project, tmp_path / "other")
     assert 0 == ralphgen("db", "ledger", "on", "--yes", cwd=project).returncode
     called(other, "create_artist", name="Other")
@@ -281,7 +281,7 @@ def test_settings_that_cannot_be_read_hide_no_table(project: Path) -> None:
 @pytest.mark.parametrize(
     "command", ["session create yap", "session create yap --default", "connect claude --recipe yap"]
 )
-def test_a_recipe_without_a_tool_is_refused_with_those_that_have_some(
+def test_a_recipe_without_tools_is_refused_with_the_usable_ones(
     project: Path, command: str
 ) -> None:
     said = refused(*command.split(), code=2, cwd=project)
@@ -302,14 +302,14 @@ def test_a_recipe_without_a_tool_is_refused_with_those_that_have_some(
         "call ralph:x",
     ],
 )
-def test_a_project_without_tasks_says_so(project: Path, command: str) -> None:
+def test_a_project_without_tasks_is_refused(project: Path, command: str) -> None:
     said = refused(*command.split(), code=2, cwd=project)
 
     assert 'this project has no tasks: it has no kit "ralph"\n' in said
     assert 'hint: set kits = ["ralph"] in .ralph/ralphgen.toml, then run "ralphgen init"\n' in said
 
 
-def test_tasks_are_added_as_the_refusal_says(project: Path) -> None:
+def test_tasks_are_added_as_the_refusal_explains(project: Path) -> None:
     with closing(sqlite3.connect(project / "app.db")) as connection:
         connection.execute("DROP TABLE tasks")
     text = CONFIG.replace('["tables"]', '["ralph"]').partition("[tables.tasks]")[0]

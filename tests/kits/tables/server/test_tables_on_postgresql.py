@@ -154,7 +154,7 @@ def test_keys_of_several_columns_and_keys_that_make_themselves(manual: Driver) -
     manual.call("delete_order_line", key=key)
 
 
-def test_bytes_are_no_argument(manual: Driver) -> None:
+def test_bytes_are_not_an_argument(manual: Driver) -> None:
     (create,) = [tool for tool in manual.tools() if tool["name"] == "create_artist"]
 
     plain = {"artist_id", "name", "mood", "since", "rating", "alive", "facts", "seen", "size"}

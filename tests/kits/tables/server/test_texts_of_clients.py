@@ -49,7 +49,7 @@ def test_numbers_and_booleans_come_as_texts(client: Driver) -> None:
     assert (3, 1.5, True, "") == (row["state"], row["size"], row["flag"], row["word"])
 
 
-def test_a_value_between_those_of_a_check_is_refused(client: Driver) -> None:
+def test_a_value_between_two_allowed_ones_is_refused(client: Driver) -> None:
     assert "one of 0, 1, 3" in client.refusal("create_thing", id=2, state="2")
 
 

@@ -79,7 +79,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         ("[tables.internals]", ""),
     ],
 )
-def test_a_view_of_what_is_hidden_is_refused(root: Path, tables: str, told: str) -> None:
+def test_a_view_of_hidden_columns_is_refused(root: Path, tables: str, told: str) -> None:
     text = f'kits = ["tables"]\n{CONFIG}{tables}\n'
     (root / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
     if not told:

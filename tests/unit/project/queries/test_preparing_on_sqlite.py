@@ -106,7 +106,7 @@ def test_a_parameter_without_a_certain_type_needs_a_line(
     assert '.ralph/queries/a.sql:3: ":a" has no type' in str(caught.value)
 
 
-def test_what_comes_back_has_the_names_and_types_of_its_columns(
+def test_results_have_the_names_and_types_of_their_columns(
     tmp_path: Path, tables: sqlite3.Connection
 ) -> None:
     first, second, third = prepared(

@@ -108,11 +108,11 @@ def test_a_parameter_may_be_left_out_for_its_default(
         ("-- name: a :one\n-- A.\nSELECT 1" + " " * 100_000, "a.sql:1: has 100,030 characters"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
+def test_problems_are_reported_with_their_line(tmp_path: Path, text: str, told: str) -> None:
     assert told in refusal(tmp_path, text)
 
 
-def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     folder = tmp_path / ".ralph" / "queries"
     folder.mkdir(parents=True)
     (folder / "b.sql").write_bytes(b"-- name: b :one\n-- \xff\nSELECT 1")

@@ -36,7 +36,7 @@ from ralphgen.project.queries.files import (
         ("INSERT INTO t VALUES (:a)", {}),
     ],
 )
-def test_a_parameter_is_tied_only_where_nothing_else_can_be(sql: str, tied: dict[str, str]) -> None:
+def test_a_parameter_is_bound_only_if_unambiguous(sql: str, tied: dict[str, str]) -> None:
     tokens = without_comments(read_tokens(sql, "a.sql", 1, sqlite=False))
 
     assert tied == tied_columns(tokens, verb_and_table(tokens)[0])

@@ -97,9 +97,7 @@ def test_each_difference_is_one_sentence_and_another_fingerprint(
         ("TEXT DEFAULT 'x' PRIMARY KEY", False),
     ],
 )
-def test_a_new_column_may_be_left_out_where_a_row_can_go_without(
-    declared: str, *, may_be_left_out: bool
-) -> None:
+def test_an_optional_new_column_may_be_left_out(declared: str, *, may_be_left_out: bool) -> None:
     before = "CREATE TABLE features (name TEXT)"
     after = tables_of(f"CREATE TABLE features (name TEXT, x {declared})")
     found = new_columns(tables_of(before), after)
@@ -110,7 +108,7 @@ def test_a_new_column_may_be_left_out_where_a_row_can_go_without(
     assert [] == new_columns({}, after)
 
 
-def test_what_is_hidden_neither_counts_nor_is_named() -> None:
+def test_hidden_columns_neither_count_nor_are_named() -> None:
     before = tables_of(BASE)
     after = tables_of(BASE.replace("note TEXT", "note REAL NOT NULL"))
     hide = ("Tasks.NOTE",)

@@ -99,7 +99,7 @@ def test_further_lines_are_indented_so_that_no_text_can_forge_an_entry(tmp_path:
     assert 1 == read_entries(str(path), 10).total
 
 
-def test_control_characters_go_and_tabs_stay(tmp_path: Path) -> None:
+def test_control_characters_go_and_tabs_remain(tmp_path: Path) -> None:
     path = tmp_path / "progress.txt"
 
     append_entry(str(path), "yap", "a\x00\x1b[31mb\tc\x7f\x9b\ud800")
@@ -183,7 +183,7 @@ def test_text_over_the_limit_is_refused_and_nothing_is_cut(tmp_path: Path) -> No
     assert before == path.read_bytes()
 
 
-def test_another_limit_holds_where_one_is_given(tmp_path: Path) -> None:
+def test_a_given_limit_applies(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match="can have at most 5:"):
         append_entry(str(tmp_path / "progress.txt"), "yap", "123456", limit=5)
 
@@ -222,9 +222,7 @@ def test_entries_of_eight_processes_at_once_are_all_whole(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("room", [40, 0])
-def test_without_room_for_the_whole_entry_the_file_stays_as_it_was(
-    tmp_path: Path, room: int
-) -> None:
+def test_an_entry_that_does_not_fit_leaves_the_file_unchanged(tmp_path: Path, room: int) -> None:
     path = tmp_path / "progress.txt"
     path.write_bytes(b"what was there\n")
 
@@ -257,7 +255,7 @@ def test_the_last_entries_come_first_and_the_cursor_leads_back(tmp_path: Path) -
     assert [("- 2\nfree\n", 2, 4), ("# Notes\n- 1\n    more\n\n", 2, 4)] == pages(path, 2)
 
 
-def test_what_is_appended_meanwhile_does_not_move_the_cursor(tmp_path: Path) -> None:
+def test_concurrent_appends_do_not_move_the_cursor(tmp_path: Path) -> None:
     path = tmp_path / "progress.txt"
     path.write_text("one\ntwo\nthree\n", encoding="utf-8")
     cursor = read_entries(str(path), 1).next_cursor
@@ -375,7 +373,7 @@ def _under_a_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [_folder, _loop, _pipe, _under_a_file])
-def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: object) -> None:
+def test_special_files_are_refused_at_once(tmp_path: Path, make: object) -> None:
     path = tmp_path / "folder" / "progress.txt"
     path.parent.mkdir()
     assert callable(make)

@@ -61,7 +61,7 @@ class TestCode:
     def test_a_fence_that_is_never_closed_goes_on_to_the_end_of_a_document(self) -> None:
         assert ["```", "a", "# b", ""] == fenced("```\na\n# b\n")
 
-    def test_a_fence_that_is_indented_far_is_none_in_a_document(self) -> None:
+    def test_a_deeply_indented_fence_is_ignored(self) -> None:
         assert [] == fenced("    ```\na\n    ```\n")
         assert [] == fenced("- ```\na\n- ```\n")
         assert ["```", "a", "    ```", "```"] == fenced("```\na\n    ```\n```\nb")
@@ -71,7 +71,7 @@ class TestCode:
         assert ["  ```", "  x"] == fenced("- [ ] a\n  ```\n  x\n- [ ] b\n", ITEM)
         assert ["- ```", "x", "  ```"] == fenced("- ```\nx\n  ```\n- [ ] b", ITEM)
 
-    def test_a_line_knows_where_it_begins(self) -> None:
+    def test_a_line_has_its_offset(self) -> None:
         text = "\ufeffa\r\nbc\rd\n"
 
         lines = read_lines(text)

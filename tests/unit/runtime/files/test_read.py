@@ -46,7 +46,7 @@ class TestReading:
 
         assert (b"", 0) == read_file(str(folder / "a"), 10)
 
-    def test_a_file_that_says_it_is_empty_is_read_to_the_end(self) -> None:
+    def test_a_file_with_size_zero_is_read_to_the_end(self) -> None:
         """Files in /proc have size 0, and others may grow while they are read."""
         data, size = read_file("/proc/self/mountinfo", 1 << 20)
 
@@ -55,7 +55,7 @@ class TestReading:
         assert (data[:10], 10) == read_file("/proc/self/mountinfo", 10)
 
     @pytest.mark.parametrize("kind", ["pipe", "folder", "device", "link to a pipe"])
-    def test_what_is_no_file_is_refused_at_once(self, folder: Path, kind: str) -> None:
+    def test_special_files_are_refused_at_once(self, folder: Path, kind: str) -> None:
         path = folder / "a"
         if kind == "folder":
             path.mkdir()
@@ -73,20 +73,20 @@ class TestReading:
         )
         assert before == opened()
 
-    def test_what_is_not_there_is_not_found(self, folder: Path) -> None:
+    def test_missing_files_are_not_found(self, folder: Path) -> None:
         with pytest.raises(FileNotFoundError) as caught:
             read_file(str(folder / "a"), 10)
 
         assert "no such file or directory" == reason(caught.value)
 
-    def test_a_link_is_followed_only_where_that_is_meant(self, folder: Path) -> None:
+    def test_a_link_is_followed_only_on_request(self, folder: Path) -> None:
         (folder / "link").symlink_to("../secret")
 
         assert b"what" == read_file(str(folder / "link"), 4)[0]
         with pytest.raises(OSError, match="symbolic"):
             read_file(str(folder / "link"), 4, links=False)
 
-    def test_a_descriptor_says_where_a_relative_path_begins(self, folder: Path) -> None:
+    def test_a_relative_path_starts_at_the_descriptor(self, folder: Path) -> None:
         (folder / "a").write_text("here", encoding="utf-8")
         place = os.open(folder, os.O_RDONLY)
         try:

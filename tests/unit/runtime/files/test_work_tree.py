@@ -116,9 +116,7 @@ def _edit_with_a_monitor(root: Path) -> None:
         _edit_with_a_monitor,
     ],
 )
-def test_an_edit_is_seen_whatever_git_was_told_of_the_file(
-    tree: Path, change: Callable[[Path], None]
-) -> None:
+def test_an_edit_is_seen_despite_flags_of_git(tree: Path, change: Callable[[Path], None]) -> None:
     before = tree_files(str(tree))
     change(tree)
 
@@ -389,7 +387,7 @@ def test_without_a_repository_all_files_count(tmp_path: Path) -> None:
     assert [".gitignore", "a.log", "b/c"] == [*tree_files(str(tmp_path))]
 
 
-def test_where_git_cannot_read_its_index_all_files_count(tree: Path) -> None:
+def test_all_files_count_without_a_readable_index(tree: Path) -> None:
     """Otherwise tracked files that a new rule ignores would be left out."""
     written(tree, [(".git/index", "junk"), (".gitignore", "src/a.py\n")])
 
@@ -410,7 +408,7 @@ def test_a_project_in_a_larger_repository_heeds_the_rules_above_it(tree: Path) -
     assert ["a.py"] == [*tree_files(str(tree / "part"))]
 
 
-def test_names_that_are_no_text_have_a_digest(tree: Path) -> None:
+def test_names_of_invalid_text_have_a_digest(tree: Path) -> None:
     (tree / os.fsdecode(b"\xff\n.py")).write_bytes(b"1")
     found = tree_files(str(tree))
 
@@ -418,7 +416,7 @@ def test_names_that_are_no_text_have_a_digest(tree: Path) -> None:
     assert 64 == len(tree_digest(found))
 
 
-def test_new_files_are_told_apart_from_changed_and_removed_ones() -> None:
+def test_new_files_are_distinguished_from_changed_and_removed_ones() -> None:
     before, after = {"a": "1", "b": "1", "c": "1"}, {"a": "1", "b": "2", "d": "1"}
 
     assert ["b", "c"] == changed_files(before, after)

@@ -104,7 +104,7 @@ class TestReplacing:
 
         assert 0o604 == mode_of(tmp_path / "a")
 
-    def test_nobody_else_reads_the_new_file_before_it_has_its_mode(
+    def test_the_new_file_is_private_until_it_has_its_mode(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tmp_path / "a").write_text("old", encoding="utf-8")
@@ -121,7 +121,7 @@ class TestReplacing:
 
         assert [0o600] == seen
 
-    def test_a_reader_of_the_old_file_goes_on_reading_it(self, tmp_path: Path) -> None:
+    def test_a_reader_of_the_old_file_continues_reading_it(self, tmp_path: Path) -> None:
         (tmp_path / "a").write_text("old", encoding="utf-8")
         with (tmp_path / "a").open(encoding="utf-8") as reader:
             replace_file(str(tmp_path / "a"), b"new")
@@ -129,7 +129,7 @@ class TestReplacing:
             assert "old" == reader.read()
 
     @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
-    def test_what_is_no_file_stays(self, tmp_path: Path, kind: str) -> None:
+    def test_special_files_remain(self, tmp_path: Path, kind: str) -> None:
         place, target = tmp_path / "a", tmp_path / "target"
         target.write_text("old", encoding="utf-8")
         if kind == "link":
@@ -147,7 +147,7 @@ class TestReplacing:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("locked", [".", "a"])
-    def test_what_may_not_be_written_stays(self, anyones: Path, locked: str) -> None:
+    def test_protected_files_remain(self, anyones: Path, locked: str) -> None:
         (anyones / locked).chmod(0o555)
 
         assert "permission denied" == said(LIMITED, str(anyones), 'replace_file("a", b"new")')
@@ -177,7 +177,7 @@ class TestReplacing:
 
         assert ["fsync", "replace"] == order
 
-    def test_a_descriptor_says_where_a_relative_path_begins(self, tmp_path: Path) -> None:
+    def test_a_relative_path_starts_at_the_descriptor(self, tmp_path: Path) -> None:
         place = os.open(tmp_path, os.O_RDONLY)
         try:
             replace_file("a", b"1", exclusive=True, folder=place)
@@ -192,7 +192,7 @@ class TestNewFiles:
     """A file that must be new is that of one writer."""
 
     @pytest.mark.parametrize("kind", ["file", "folder", "dangling"])
-    def test_what_is_there_stays(self, tmp_path: Path, kind: str) -> None:
+    def test_existing_files_remain(self, tmp_path: Path, kind: str) -> None:
         place = tmp_path / "a"
         if kind == "file":
             place.write_text("old", encoding="utf-8")
@@ -241,7 +241,7 @@ class TestFolders:
         assert ["new"] == names(tmp_path)
 
     @pytest.mark.parametrize("kind", ["file", "folder"])
-    def test_what_has_its_name_stays(self, tmp_path: Path, kind: str) -> None:
+    def test_the_owner_of_the_name_remains(self, tmp_path: Path, kind: str) -> None:
         there = tmp_path / "new"
         if kind == "folder":
             there.mkdir()
@@ -253,6 +253,6 @@ class TestFolders:
         assert ["new"] == names(tmp_path)
         assert kind == "file" or ["x"] == names(there)
 
-    def test_where_none_can_be_made_the_system_says_why(self, tmp_path: Path) -> None:
+    def test_a_failed_creation_has_the_error_of_the_system(self, tmp_path: Path) -> None:
         with pytest.raises(FileNotFoundError):
             create_folder(str(tmp_path / "gone/new"), {})

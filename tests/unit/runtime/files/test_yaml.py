@@ -72,10 +72,10 @@ class TestTexts:
             ("a: [b, {c: d}]", False),
         ],
     )
-    def test_a_tag_that_makes_it_another_value_is_told(self, text: str, tagged: bool) -> None:
+    def test_a_tag_that_changes_the_value_is_reported(self, text: str, tagged: bool) -> None:
         assert tagged is read_texts(text).tagged
 
-    def test_what_it_took_is_counted(self) -> None:
+    def test_the_used_nodes_are_counted(self) -> None:
         assert 0 == read_texts("").count
         assert 6 == read_texts("a: &x [1]\nb: *x").count
 
@@ -95,7 +95,7 @@ class TestRefusals:
             ("%TAG ! tag:x\n" * 101 + "--- a", 'contains "%TAG" more than 100 times', 0),
         ],
     )
-    def test_it_says_why_and_where(self, text: str, why: str, line: int) -> None:
+    def test_an_error_has_a_reason_and_a_position(self, text: str, why: str, line: int) -> None:
         error = refusal(text)
 
         assert str(error).startswith(why)
@@ -136,7 +136,7 @@ class TestRefusals:
         assert TOO_DEEP == str(refusal("\n".join(parts)))
         assert TOO_DEEP == str(refusal("a: &a [*a]"))
 
-    def test_aliases_share_what_they_stand_for(self) -> None:
+    def test_aliases_share_their_target(self) -> None:
         parts = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
         parts += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 30)]
         began = time.process_time()
@@ -145,7 +145,7 @@ class TestRefusals:
         assert found.count < 500
         assert time.process_time() - began < SECONDS
 
-    def test_a_typed_node_has_the_tag_of_what_it_looks_like(self) -> None:
+    def test_a_typed_node_has_the_tag_of_its_form(self) -> None:
         kinds = {
             node.value: node.tag.rpartition(":")[2]
             for node in compose("[3, on, a, 2020-01-01]", typed=True).value  # type: ignore[union-attr]

@@ -97,7 +97,7 @@ def ask(tmp_path: Path) -> Callable[..., tuple[int, Headers]]:
 @pytest.mark.parametrize(
     "error", [StartError("there is no database"), OSError(24, "Too many open files")]
 )
-def test_a_trouble_that_passes_is_no_fault_of_the_token(
+def test_a_temporary_failure_is_not_an_invalid_token(
     ask: Callable[..., tuple[int, Headers]], error: Exception
 ) -> None:
     status, headers = ask(error)
@@ -105,7 +105,7 @@ def test_a_trouble_that_passes_is_no_fault_of_the_token(
     assert (503, b"5") == (status, headers[b"retry-after"])
 
 
-def test_a_token_for_what_is_not_there_stays_useless(
+def test_a_token_for_a_missing_session_remains_useless(
     ask: Callable[..., tuple[int, Headers]],
 ) -> None:
     assert 403 == ask(ContextError("there is no task 99"))[0]
@@ -127,7 +127,9 @@ def test_who_is_refused_before_the_body_comes_is_not_waited_for(
     assert (421, b"close") == (status, headers[b"connection"])
 
 
-def test_who_waits_with_the_body_is_told_at_once(ask: Callable[..., tuple[int, Headers]]) -> None:
+def test_a_client_that_waits_is_answered_at_once(
+    ask: Callable[..., tuple[int, Headers]],
+) -> None:
     status, headers = ask(host=b"evil.example", comes=False, expect=b"100-continue")
 
     assert (421, b"close") == (status, headers[b"connection"])

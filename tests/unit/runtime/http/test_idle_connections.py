@@ -148,7 +148,7 @@ async def _unread_by_pipeline(worker: Worker) -> socket.socket:
 @pytest.mark.parametrize(
     "idle", [_silent, _answered, _half_headers, _half_body, _unread, _unread_by_pipeline]
 )
-def test_idle_connections_keep_out_nobody(
+def test_idle_connections_keep_out_no_one(
     monkeypatch: pytest.MonkeyPatch, idle: Callable[[Worker], Any]
 ) -> None:
     async def answer() -> tuple[bytes, list[bool]]:
@@ -165,7 +165,7 @@ def test_idle_connections_keep_out_nobody(
     assert [False] * 2 * MOST + [True] * MOST == kept
 
 
-def test_connections_that_come_all_at_once_keep_out_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_that_come_all_at_once_keep_out_no_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks of connections that were closed a moment ago do not count."""
 
     async def answer() -> bytes:

@@ -42,7 +42,7 @@ def test_no_other_name_is_taken(host: str) -> None:
     assert not HOSTS.takes_host(host)
 
 
-def test_a_session_has_so_many_places_and_gives_each_back() -> None:
+def test_a_session_has_limited_places_and_releases_each() -> None:
     places = Places(2)
     with places.taken("one"), places.taken("one"):
         with pytest.raises(HttpError) as refused, places.taken("one"):

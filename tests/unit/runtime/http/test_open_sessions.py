@@ -35,7 +35,7 @@ async def opened_and_gone(sessions: OpenSessions) -> tuple[OpenSession, OpenSess
     return first, again
 
 
-def test_a_session_that_is_gone_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_that_is_gone_is_reopened(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients with the closed one would have retried immediately, and forever."""
     monkeypatch.setattr(sessions_module, "RequestReader", lambda *_, **__: None)
     sessions = OpenSessions(cast("Kits", Project()), 2)
@@ -66,7 +66,7 @@ def test_more_sessions_than_places_wait_for_one_another(monkeypatch: pytest.Monk
     assert 2 == max(most)
 
 
-def test_a_session_for_which_no_other_has_an_end_is_refused(
+def test_a_session_without_an_end_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sessions_module, "RequestReader", lambda *_, **__: None)

@@ -82,7 +82,7 @@ def test_one_workspace_is_looked_at_again_and_again(project: Project, ready: Rea
     assert 1 == project.closed
 
 
-def test_a_database_that_comes_back_is_opened_anew(project: Project, ready: Readiness) -> None:
+def test_a_database_that_comes_back_is_reopened(project: Project, ready: Readiness) -> None:
     ready.problem()
     project.broken = True
     assert "cannot be opened" in ready.problem()

@@ -40,7 +40,7 @@ def test_lines_of_a_moment_are_one_write(monkeypatch: pytest.MonkeyPatch) -> Non
     assert ["0\n1\n2\n", "later\n"] == written.writes
 
 
-def test_no_write_is_longer_than_what_stays_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_write_exceeds_the_atomic_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several workers write to one pipe, which mixes longer writes."""
     written = Written()
     monkeypatch.setattr(sys, "stderr", written)

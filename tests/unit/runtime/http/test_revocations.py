@@ -25,7 +25,7 @@ def test_a_server_makes_an_empty_list_with_the_rights_of_the_database(database: 
     assert database.stat().st_gid == database.with_name(FILE).stat().st_gid
 
 
-def test_without_the_list_nobody_can_tell(database: Path) -> None:
+def test_without_the_list_revocations_are_unknown(database: Path) -> None:
     revoke(str(database), "one")
     listed = RevokedSessions(str(database))
     assert listed.holds("one")
@@ -35,7 +35,7 @@ def test_without_the_list_nobody_can_tell(database: Path) -> None:
         listed.holds("one")
 
 
-def test_what_another_could_not_write_whole_ends_no_other_session(database: Path) -> None:
+def test_a_partial_line_of_another_writer_ends_no_session(database: Path) -> None:
     database.with_name(FILE).write_text("one\ntw", encoding="ascii")
     revoke(str(database), "three")
     listed = RevokedSessions(str(database))
@@ -43,7 +43,7 @@ def test_what_another_could_not_write_whole_ends_no_other_session(database: Path
     assert [True, False, True] == [listed.holds(name) for name in ("one", "two", "three")]
 
 
-def test_what_is_written_in_part_is_told(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_write_is_reported(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """This happens on a full disk."""
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:2]))

@@ -62,7 +62,7 @@ def refusal(text: str, found: Verifier | None = None) -> str:
     return str(raised.value)
 
 
-def test_what_is_signed_opens_the_session_that_it_says() -> None:
+def test_a_signed_token_opens_its_session() -> None:
     own = verifier()
     signed = own.signed({"jti": "one", "sub": "me", "rec": "yap", "tsk": 7, "fea": None}, HOUR)
     found = own.claims(signed)
@@ -120,7 +120,7 @@ class TestSignatures:
     """Only claims that the key has signed count."""
 
     @pytest.mark.parametrize("name", ["none", "None", "NONE", "nOnE"])
-    def test_none_is_no_algorithm(self, name: str) -> None:
+    def test_the_algorithm_none_is_refused(self, name: str) -> None:
         unsigned = f"{part({'alg': name, 'typ': 'JWT'})}.{part(claims())}."
 
         assert "signed in another way" in refusal(unsigned)
@@ -133,7 +133,7 @@ class TestSignatures:
 
         assert "signature" in refusal(f"{head}.{part(claims(rec='interactive'))}.{end}")
 
-    def test_a_public_key_is_no_secret(self) -> None:
+    def test_a_public_key_is_not_a_secret(self) -> None:
         """Key confusion: HS256 with the public key, which everybody has, as its secret."""
         said = f"{part({'alg': 'HS256', 'typ': 'JWT'})}.{part(claims())}"
         digest = hmac.new(PUBLIC.encode(), said.encode(), hashlib.sha256).digest()
@@ -148,7 +148,7 @@ class TestSignatures:
             assert refusal(jwt.encode(claims(), KEY, algorithm="HS256", headers=more))
 
     @pytest.mark.parametrize("text", ["", ".", "..", "a.b.c", "é", token() + ".x", "x" * 9_000])
-    def test_what_is_no_token_is_refused_in_words(self, text: str) -> None:
+    def test_invalid_tokens_are_refused_in_words(self, text: str) -> None:
         assert refusal(text)
 
 
@@ -161,8 +161,6 @@ class TestSignatures:
         ("EdDSA", PUBLIC.replace("MCow", "XXXX"), "Ed25519"),
     ],
 )
-def test_a_key_that_is_none_keeps_the_server_from_starting(
-    algorithm: str, key: str, why: str
-) -> None:
+def test_an_invalid_key_stops_the_start(algorithm: str, key: str, why: str) -> None:
     with pytest.raises(StartError, match=why):
         Keys(algorithm, key, "RALPH_KEY")

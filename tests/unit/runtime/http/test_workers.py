@@ -63,7 +63,7 @@ async def to_its_end(reader: asyncio.StreamReader) -> bytes:
 
 
 @pytest.mark.parametrize("said", [b"", b"P", b"POST / HTTP/1.1\r\nHost: here\r\n"])
-def test_a_connection_on_which_no_request_comes_is_closed(
+def test_a_connection_without_a_request_is_closed(
     monkeypatch: pytest.MonkeyPatch, said: bytes
 ) -> None:
     monkeypatch.setattr(workers, "HEADERS", 0.05)
@@ -76,7 +76,7 @@ def test_a_connection_on_which_no_request_comes_is_closed(
     assert b"" == asyncio.run(read())
 
 
-def test_a_worker_that_ends_answers_what_comes_just_then(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_ending_worker_answers_a_late_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy may not send a call again that was lost with a connection which it had kept."""
     monkeypatch.setattr(workers, "LAST", 60)
 
@@ -175,7 +175,7 @@ def test_a_request_that_two_readers_may_read_otherwise_is_refused(said: bytes) -
     assert b"ok" not in answer
 
 
-def test_what_follows_a_body_is_no_header(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bytes_after_a_body_are_not_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy that removes or checks headers may pass on bytes after a body."""
     seen: list[dict[bytes, bytes]] = []
     answered = app
@@ -197,7 +197,7 @@ def test_what_follows_a_body_is_no_header(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_a_worker_that_cannot_begin_says_why_and_the_server_gives_up() -> None:
+def test_a_worker_that_cannot_start_gives_the_reason_and_ends_the_server() -> None:
     done = subprocess.run(
         [sys.executable, "-c", FAILING], capture_output=True, text=True, timeout=60, check=False
     )

@@ -38,7 +38,7 @@ def jobs(new_jobs: Making) -> Jobs:
 class TestOffspring:
     """The descendants of a process."""
 
-    def test_one_that_holds_the_pipe_delays_nothing(self, jobs: Jobs, lifeline: Lifeline) -> None:
+    def test_a_holder_of_the_pipe_delays_nothing(self, jobs: Jobs, lifeline: Lifeline) -> None:
         before = time.monotonic()
         job = script(jobs, "exec 3>$LINE; sleep 600 & echo done; echo >&3", lifeline)
 
@@ -49,7 +49,7 @@ class TestOffspring:
         assert lifeline.is_held()  # a natural end leaves daemons alone
         _end_of(lifeline, job)
 
-    def test_what_it_has_written_is_awaited_where_reading_takes_its_time(self, jobs: Jobs) -> None:
+    def test_written_output_is_awaited_despite_slow_reading(self, jobs: Jobs) -> None:
         class SlowBuffer(OutputBuffer):
             def add(self, data: bytes) -> None:
                 time.sleep(0.4)
@@ -62,7 +62,7 @@ class TestOffspring:
         assert job.wait(PATIENCE)
         assert "onetwo" == text_of(job)
 
-    def test_what_a_daemon_writes_later_is_kept(
+    def test_later_output_of_a_daemon_is_kept(
         self, jobs: Jobs, tmp_path: Path, lifeline: Lifeline
     ) -> None:
         os.mkfifo(tmp_path / "go")
@@ -111,7 +111,7 @@ class TestOffspring:
 
     @TABLE
     @pytest.mark.parametrize("deaf", [False, True])
-    def test_a_stop_ends_what_left_the_group(
+    def test_a_stop_ends_processes_outside_the_group(
         self, jobs: Jobs, lifeline: Lifeline, deaf: bool
     ) -> None:
         """For example, `timeout` creates a new group in the same session."""
@@ -138,7 +138,7 @@ class TestOffspring:
 
     @TABLE
     @pytest.mark.parametrize("end", ["SIG_DFL", "SIG_IGN"])
-    def test_a_stop_ends_a_daemon_with_a_session_of_its_own(
+    def test_a_stop_ends_a_daemon_in_a_new_session(
         self, jobs: Jobs, lifeline: Lifeline, end: str
     ) -> None:
         """The daemon has detached completely, and may ignore signals."""
@@ -287,7 +287,7 @@ class TestStopping:
         assert "graceful" == jobs.stop(job, PATIENCE)
         assert ("exited", 7, None) == (job.state, job.exit_code, job.signal)
 
-    def test_one_that_does_not_end_is_killed(self, jobs: Jobs, lifeline: Lifeline) -> None:
+    def test_a_process_that_does_not_end_is_killed(self, jobs: Jobs, lifeline: Lifeline) -> None:
         text = "exec 3>$LINE; trap '' TERM; echo >&3; while :; do sleep 0.01; done"
         job = script(jobs, text, lifeline)
         assert lifeline.was_held()
@@ -296,7 +296,7 @@ class TestStopping:
         assert ("failed", None, 9) == (job.state, job.exit_code, job.signal)
         assert "did not end when asked to, and was killed" == job.error
 
-    def test_one_that_has_ended_is_refused_and_not_signalled(self, jobs: Jobs) -> None:
+    def test_an_ended_process_is_refused_and_not_signalled(self, jobs: Jobs) -> None:
         """Its id may have been reused by now."""
         job = script(jobs, "exit 4")
         job.wait(PATIENCE)
@@ -356,7 +356,7 @@ class TestStopping:
         assert 1 == text_of(job).count("asked")
         assert time.monotonic() - before < PATIENCE / 2
 
-    def test_a_less_patient_stop_hastens_one_that_is_under_way(
+    def test_a_less_patient_stop_hastens_a_running_one(
         self, jobs: Jobs, lifeline: Lifeline
     ) -> None:
         job = script(jobs, f"exec 3>$LINE; {ASKED}", lifeline)

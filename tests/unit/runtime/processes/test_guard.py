@@ -101,7 +101,7 @@ def test_it_ends_by_itself_when_nothing_is_left() -> None:
     guarding(b"+4000000\n")
 
 
-def test_it_ends_what_is_left_and_nothing_that_was_taken_off(
+def test_the_guard_ends_leftovers_but_no_released_process(
     lifeline: Lifeline, tmp_path: Path
 ) -> None:
     """However the lines are cut: it reads 4 KiB at once."""
@@ -128,7 +128,7 @@ def test_a_process_that_ended_and_was_not_waited_for_is_not_waited_for_by_the_gu
 
 
 @pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps, as macOS has it")
-def test_where_no_mark_is_seen_the_groups_of_descendants_are_ended(
+def test_without_a_mark_the_groups_of_descendants_are_ended(
     lifeline: Lifeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "TABLE", "/nowhere")
@@ -174,5 +174,5 @@ def test_tasks_run_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert [(True, 0, ["ran\n"])] * 15 == found
 
 
-def test_it_is_the_program_beside_the_module() -> None:
+def test_the_guard_is_the_program_next_to_the_module() -> None:
     assert PROGRAM == processes.GUARD

@@ -19,14 +19,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_is_started_gets_no_key(folder: Path) -> None:
+def test_started_processes_get_no_key(folder: Path) -> None:
     found = passed_on(str(folder))
 
     assert not {*USUAL, "SHOP_KEY", "SHOP_DSN"} & found.keys()
     assert {"SHOP", "PATH"} <= found.keys()
 
 
-def test_an_agent_has_what_its_servers_open_the_database_with(folder: Path) -> None:
+def test_an_agent_has_the_variables_that_open_the_database(folder: Path) -> None:
     found = passed_on(str(folder), to_agent=True)
 
     assert "SHOP_DSN" in found
@@ -34,7 +34,7 @@ def test_an_agent_has_what_its_servers_open_the_database_with(folder: Path) -> N
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"config": []}', '{"config": {"http": 1}}'])
-def test_the_usual_names_are_kept_back_whatever_the_facts_say(folder: Path, text: str) -> None:
+def test_the_usual_names_are_always_withheld(folder: Path, text: str) -> None:
     (folder / "project.json").write_text(text, encoding="utf-8")
 
     assert not {*USUAL} & passed_on(str(folder)).keys()

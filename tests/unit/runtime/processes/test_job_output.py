@@ -53,7 +53,7 @@ class TestOutput:
         assert until(lambda: text_of(job) == "Proceed? ")
         assert job.output.tail(1).begun
 
-    def test_bytes_that_are_no_text_do_not_stop_the_reading(self, jobs: Jobs) -> None:
+    def test_invalid_bytes_do_not_stop_the_reading(self, jobs: Jobs) -> None:
         job = script(jobs, r"printf 'a\377b\n'; head -c 100000 /dev/urandom; printf '\nend'")
         job.wait(PATIENCE)
 
@@ -103,7 +103,7 @@ class TestOutput:
         assert ["y\n"] * 1000 == tail(job, 2000)
         assert "graceful" == jobs.stop(job, PATIENCE)
 
-    def test_the_folder_is_told_in_pwd_too(self, jobs: Jobs, tmp_path: Path) -> None:
+    def test_the_folder_is_in_pwd_too(self, jobs: Jobs, tmp_path: Path) -> None:
         link = tmp_path / "link"
         link.symlink_to(tmp_path)
         job = jobs.start(
@@ -117,7 +117,7 @@ class TestOutput:
 
         assert f"{link}\n{tmp_path.resolve()}\nb-\n" == text_of(job)
 
-    def test_words_arrive_as_they_are(self, jobs: Jobs) -> None:
+    def test_words_arrive_unchanged(self, jobs: Jobs) -> None:
         words = ("two words", "$HOME", "*", "", "ä", 'a"b', "--", "-x\n")
         job = run(jobs, "printf", "<%s>", *words)
         job.wait(PATIENCE)

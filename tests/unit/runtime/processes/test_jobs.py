@@ -76,12 +76,12 @@ class TestEnding:
         assert abs(time.time() - _seconds(job.completed_at)) < PATIENCE
         assert 7 == job.elapsed()
 
-    def test_what_the_starter_wants_to_remember_is_kept(self, jobs: Jobs) -> None:
+    def test_notes_of_the_starter_are_kept(self, jobs: Jobs) -> None:
         about = {"unique_name": "test-m"}
 
         assert about is run(jobs, "true", about=about).about
 
-    def test_many_quick_ones_are_all_seen_with_all_that_they_wrote(self, jobs: Jobs) -> None:
+    def test_all_quick_jobs_are_seen_with_their_output(self, jobs: Jobs) -> None:
         """An ended task must not be reported as running, and its last line must not be missing."""
         found = []
         for number in range(200):
@@ -90,7 +90,7 @@ class TestEnding:
 
         assert [(True, "exited", 0, f"{number}\n") for number in range(200)] == found
 
-    def test_a_lost_exit_code_is_told(self) -> None:
+    def test_a_lost_exit_code_is_reported(self) -> None:
         """Where SIGCHLD is ignored, which a server may inherit, the system keeps no exit codes."""
         program = (
             "import os, signal\n"
@@ -141,7 +141,7 @@ class TestLimits:
         ],
         ids=["path", "name", "folder", "cwd", "nul", "surrogate", "variable", "huge"],
     )
-    def test_what_cannot_be_started_is_not_remembered(
+    def test_a_job_that_cannot_be_started_is_not_remembered(
         self, new_jobs: Making, argv: tuple[str, ...], cwd: str, environment: dict[str, str]
     ) -> None:
         """And its place is free again."""
@@ -194,9 +194,7 @@ class TestLimits:
         assert jobs.find(ended.pid) is None
         assert 36_000 == running.elapsed()
 
-    def test_the_first_to_end_are_forgotten_where_there_are_too_many(
-        self, new_jobs: Making
-    ) -> None:
+    def test_the_first_ended_jobs_are_dropped_beyond_the_limit(self, new_jobs: Making) -> None:
         jobs = new_jobs(kept=2)
         running = run(jobs, *FOREVER)
         ended = [run(jobs, *FOREVER) for _ in range(4)]
@@ -309,7 +307,7 @@ class TestClosing:
         assert [] == jobs.running()
         assert lifeline.was_let_go()
 
-    def test_all_that_wait_come_back(self, jobs: Jobs) -> None:
+    def test_all_waiting_calls_return(self, jobs: Jobs) -> None:
         job = run(jobs, *FOREVER)
         found: list[bool] = []
         threads = [
@@ -325,7 +323,7 @@ class TestClosing:
         assert [True] * 3 == found
         assert time.monotonic() - before < PATIENCE / 2
 
-    def test_a_handler_can_close_whatever_it_interrupts(self, lifeline: Lifeline) -> None:
+    def test_a_handler_can_close_the_interrupted_code(self, lifeline: Lifeline) -> None:
         """It runs on the main thread, in the middle of any call; nothing may be waited for twice.
 
         Each child process is interrupted a little later in its work.

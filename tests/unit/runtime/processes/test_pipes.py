@@ -68,7 +68,7 @@ def test_it_is_dry_only_when_both_are() -> None:
     assert pipes.dry.wait(PATIENCE)
 
 
-def test_what_is_given_is_read_to_its_end() -> None:
+def test_the_input_is_read_to_its_end() -> None:
     pipes = Pipes(output(), given=b"x" * 300_000)
     pipes.open()
     held = os.dup(pipes.stdin)
@@ -90,7 +90,7 @@ def test_nothing_given_is_an_end_of_file() -> None:
     assert pipes.dry.wait(PATIENCE)
 
 
-def test_abandoned_they_are_closed_whoever_holds_them() -> None:
+def test_abandoned_pipes_are_closed_for_all_holders() -> None:
     out = output()
     pipes = Pipes(out, output(), b"x" * 300_000)
     pipes.open()
@@ -107,7 +107,7 @@ def test_abandoned_they_are_closed_whoever_holds_them() -> None:
         os.close(end)
 
 
-def test_where_there_are_no_more_files_none_is_left_open() -> None:
+def test_without_free_descriptors_no_pipe_is_left_open() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = os.open(os.devnull, os.O_RDONLY)
     os.close(free)

@@ -209,13 +209,13 @@ def test_members_of_an_object_are_named_in_schema_order() -> None:
     assert expected == lines
 
 
-def test_a_tool_without_arguments_says_so() -> None:
+def test_a_tool_without_arguments_refuses_any() -> None:
     line = 'unknown argument "foo": this tool takes no arguments'
 
     assert line == refusal(NO_ARGUMENTS, {"foo": 1})
 
 
-def test_arguments_that_are_no_object_are_refused() -> None:
+def test_arguments_must_be_an_object() -> None:
     line = "the arguments are [1]: expected an object"
 
     assert line == refusal(TASK, [1])
@@ -259,7 +259,7 @@ def test_the_given_arguments_are_not_changed() -> None:
 
 
 @pytest.mark.parametrize("deliver", [{}, {"deliver": "x"}, {"deliver": {"a": 1, "b": 2}}])
-def test_an_arguments_own_sentence_replaces_all_that_is_said_of_it(
+def test_an_arguments_own_sentence_replaces_its_messages(
     deliver: dict[str, object],
 ) -> None:
     rule = {"type": "object", "additionalProperties": {"type": "string"}}

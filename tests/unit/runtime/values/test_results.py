@@ -34,7 +34,7 @@ def test_any_record_fits_and_is_text_that_utf_8_can_carry(record: dict[str, Any]
 
 @settings(max_examples=examples(60), deadline=None)
 @given(RECORDS, st.integers(300, 5_000))
-def test_what_is_not_whole_is_named(record: dict[str, Any], room: int) -> None:
+def test_cut_parts_are_named(record: dict[str, Any], room: int) -> None:
     short = fitted(record, room)
     named = {name.split(".")[0] for name in short.get("cut", [])}
     changed = {name for name in record if short.get(name, "gone") != whole(record[name])}
@@ -54,13 +54,13 @@ def whole(value: Any) -> Any:
     return value
 
 
-def test_what_fits_is_left_as_it_is() -> None:
+def test_a_fitting_answer_is_unchanged() -> None:
     record = {"id": 7, "tags": ["a", None, 1.5], "more": {"deep": [{"x": True}]}, "no": {}}
 
     assert record == fitted(record)
 
 
-def test_texts_lists_and_members_are_cut_where_they_grow_too_long() -> None:
+def test_too_long_texts_lists_and_members_are_cut() -> None:
     record = {
         "title": "t" * 11,
         "tags": ["a"] * 4,
@@ -77,7 +77,7 @@ def test_texts_lists_and_members_are_cut_where_they_grow_too_long() -> None:
     } == shorten_record(record, 10, 3)
 
 
-def test_what_lies_too_deep_is_cut() -> None:
+def test_too_deep_values_are_cut() -> None:
     deep: Any = "core"
     for _ in range(900):
         deep = [deep]
@@ -102,9 +102,7 @@ def test_fields_go_one_by_one_where_cutting_is_not_enough() -> None:
 @pytest.mark.parametrize(
     "name", lanes.shortened(("\x01" * 200, "n" * 200, "a.b." * 50), "\x01" * 200)
 )
-def test_where_there_are_thousands_of_names_some_are_kept_and_some_are_named(
-    name: str, value: object
-) -> None:
+def test_of_thousands_of_names_some_are_kept_and_some_are_named(name: str, value: object) -> None:
     record = {f"{name}{number}": value for number in range(3_000)}
     short = fitted(dict(record))
 

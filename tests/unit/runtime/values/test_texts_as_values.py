@@ -107,7 +107,7 @@ DECIMAL = {"type": "string", "format": DIGITS}
         (INTEGERS, "[5.0000000000000000]", [5]),
     ],
 )
-def test_a_number_keeps_its_digits_where_a_text_of_it_is_asked_for(
+def test_a_number_keeps_its_digits_as_text(
     rule: dict[str, Any], given: object, value: object
 ) -> None:
     found = check_arguments({**schema(rule), "required": ["x"]}, {"x": given})["x"]
@@ -116,7 +116,7 @@ def test_a_number_keeps_its_digits_where_a_text_of_it_is_asked_for(
 
 
 @pytest.mark.parametrize("given", [Digits(LONG), "one", "", True])
-def test_text_is_no_number_and_a_number_no_text(given: object) -> None:
+def test_text_is_not_a_number_and_a_number_is_not_text(given: object) -> None:
     rule = {"type": "string"} if isinstance(given, Digits) else DECIMAL
     expected = "a string" if isinstance(given, Digits) else "a decimal number"
 

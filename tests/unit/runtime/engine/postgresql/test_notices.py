@@ -67,7 +67,9 @@ def test_a_write_is_heard_at_once_and_one_to_another_schema_is_not(dsn: str) -> 
 
 
 @pytest.mark.usefixtures("dsn")
-def test_what_is_rolled_back_or_only_read_tells_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_and_rollbacks_send_no_notice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     waiting = WriteNotices(PLACE)
     assert waiting.wait(9)
     rows = Database(PLACE)
@@ -81,7 +83,7 @@ def test_what_is_rolled_back_or_only_read_tells_nobody(monkeypatch: pytest.Monke
     waiting.close()
 
 
-def test_a_connection_that_was_lost_is_made_anew_and_what_it_missed_is_looked_for(dsn: str) -> None:
+def test_a_lost_connection_is_reopened_and_catches_up(dsn: str) -> None:
     waiting = WriteNotices(PLACE)
     assert waiting.wait(9)
     run(dsn, f"SELECT pg_terminate_backend(pid) {OTHERS}")
@@ -117,7 +119,7 @@ def test_behind_a_pooler_that_keeps_notices_one_looks_as_often_as_ever(
 
 
 @pytest.mark.thorough
-def test_a_board_sees_what_a_session_writes_before_its_next_slow_look(tmp_path: Path) -> None:
+def test_a_board_sees_writes_before_its_next_slow_poll(tmp_path: Path) -> None:
     with on_engine("postgresql", tmp_path, ledger=True) as project:
         clock = [0.0]
         watch = ChangeWatch(project.root, lambda: clock[0])  # its clock stands still

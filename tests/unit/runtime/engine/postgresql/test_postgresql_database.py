@@ -40,7 +40,7 @@ def dsn(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.mark.usefixtures("dsn")
-def test_each_transaction_is_told_where_and_how() -> None:
+def test_each_transaction_gets_its_schema_and_limits() -> None:
     """Behind a pooler, each transaction may get a session without any settings."""
     rows = Database(f"{VARIABLE}/Own")
     expected = [("ours", "2026-01-01 00:00:00+00", "\\x6869")]
@@ -62,9 +62,7 @@ def test_the_cli_reads_as_servers_do() -> None:
     assert found == [("ours", "2026-01-01 00:00:00+00", "\\x6869")]
 
 
-def test_a_connection_that_died_silently_is_told_of(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_silently_lost_connection_is_reported(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, f"{dsn}&keepalives_idle=7")
     rows = Database(f"{VARIABLE}/Own")
     rows.open()

@@ -98,7 +98,7 @@ def test_the_end_of_a_session_is_noted_though_its_first_write_was_not_done(dsn: 
 
 
 @pytest.mark.parametrize("table", ["tasks", "orders"])
-def test_a_table_of_any_name_that_was_made_anew_is_watched_again(
+def test_a_table_of_any_name_that_was_recreated_is_watched_again(
     dsn: str, server: Database, table: str
 ) -> None:
     made = f"DROP TABLE IF EXISTS {table}; CREATE TABLE {table} (id int PRIMARY KEY, title text)"
@@ -112,9 +112,7 @@ def test_a_table_of_any_name_that_was_made_anew_is_watched_again(
     assert entries(dsn)[2:] == [("mine", table, "7"), ("mine", table, "8")]
 
 
-def test_a_key_and_bytes_that_came_later_are_written_as_they_are(
-    dsn: str, server: Database
-) -> None:
+def test_a_key_and_bytes_that_came_later_are_written_unchanged(dsn: str, server: Database) -> None:
     server.writing(change(server))
     run(
         dsn,
@@ -192,7 +190,7 @@ def test_a_login_needs_triggers_or_the_right_to_make_them(
         )
 
 
-def test_the_session_of_a_login_is_not_what_it_says(dsn: str, login: str) -> None:
+def test_a_login_cannot_choose_its_session(dsn: str, login: str) -> None:
     for owner in journaled("owner"):
         owner.writing(change(owner))
     run(

@@ -109,7 +109,7 @@ def test_a_type_is_one_of_the_facts_and_its_values_are_known(
         ("d IN ('a')", None),
     ],
 )
-def test_values_are_known_where_a_check_leaves_no_doubt(
+def test_values_of_an_unambiguous_check_are_known(
     postgresql: str, check: str, expected: list[str] | None
 ) -> None:
     if "it''s" in check:
@@ -121,19 +121,19 @@ def test_values_are_known_where_a_check_leaves_no_doubt(
 
 
 @needs_postgresql
-def test_several_checks_leave_what_all_of_them_allow(postgresql: str) -> None:
+def test_several_checks_leave_their_common_values(postgresql: str) -> None:
     found = columns(postgresql, "c text CHECK (c IN ('a', 'b', 'c')) CHECK (c IN ('c', 'b'))")
 
     assert ["b", "c"] == sorted(found["c"]["values"])
 
 
-def test_a_check_that_is_not_enforced_says_nothing() -> None:
+def test_an_unenforced_check_is_ignored() -> None:
     assert check_values("CHECK ((c = 'a'::text)) NOT ENFORCED") is None
     assert ["a"] == check_values("CHECK ((c = 'a'::text)) NOT VALID")
 
 
 @needs_postgresql
-def test_keys_defaults_and_generated_columns_are_told(postgresql: str) -> None:
+def test_keys_defaults_and_generated_columns_are_reported(postgresql: str) -> None:
     found = columns(
         postgresql,
         """
@@ -174,7 +174,7 @@ def test_keys_defaults_and_generated_columns_are_told(postgresql: str) -> None:
 
 
 @needs_postgresql
-def test_names_are_as_they_are_spelled_and_only_tables_of_the_schema_count(postgresql: str) -> None:
+def test_names_keep_their_spelling_and_only_tables_of_the_schema_count(postgresql: str) -> None:
     long = "ö" * 31
     hostile = ['a"b', "x'y", "Title", "two words", "näme", "%s", "$1", "?", long]
     with opened(postgresql) as connection:

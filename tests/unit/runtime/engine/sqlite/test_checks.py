@@ -157,7 +157,7 @@ def test_a_form_that_sqlite_refuses_gives_none_known(check: str) -> None:
     assert {} == check_values(f"CREATE TABLE t (a TEXT CHECK ({check}), b TEXT)")
 
 
-def test_several_checks_leave_what_all_allow_in_the_order_of_the_first() -> None:
+def test_several_checks_leave_their_common_values_in_order() -> None:
     """An uncertain form next to them changes nothing."""
     sql = """CREATE TABLE t (
         a TEXT CHECK (a IN ('z', 'y', 'x')) CHECK (a <> 'q') CONSTRAINT c CHECK (a IN ('x', 'z')),

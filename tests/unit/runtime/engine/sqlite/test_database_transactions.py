@@ -91,7 +91,7 @@ def test_work_that_fails_half_way_leaves_nothing(
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_a_fault_of_our_own_leaves_nothing_either(
+def test_an_internal_fault_leaves_nothing_either(
     database: Database, foreign: sqlite3.Connection, error: type[BaseException]
 ) -> None:
     def work() -> None:
@@ -152,7 +152,7 @@ def test_a_reader_in_the_way_of_a_commit_is_waited_for(
     assert ["one", "two"] == names(foreign)
 
 
-def test_what_is_read_is_one_moment_of_the_database(
+def test_reads_see_one_snapshot(
     path: Path, database: Database, foreign: sqlite3.Connection
 ) -> None:
     def work() -> list[list[tuple[str, ...]]]:
@@ -208,7 +208,7 @@ def test_what_sqlite_refuses_is_a_sentence_without_sql(
     assert ["one"] == names(foreign)
 
 
-def test_stored_bytes_that_are_no_utf_8_are_shown(database: Database) -> None:
+def test_stored_bytes_of_invalid_utf_8_are_shown(database: Database) -> None:
     assert ("a\ufffd",) == database.row("SELECT CAST(x'61ff' AS TEXT)")
 
 
@@ -228,7 +228,7 @@ def test_opening_changes_neither_mode_nor_version(path: Path) -> None:
     assert ((1,) if mode == "wal" else (2,)) == synchronous
 
 
-def test_closing_leaves_one_file_with_all_that_was_written(path: Path) -> None:
+def test_closing_leaves_one_file_with_all_writes(path: Path) -> None:
     database = Database(str(path))
     database.writing(add(database))
     database.close()
@@ -308,7 +308,7 @@ def test_a_killed_writer_leaves_a_sound_database_with_all_it_acknowledged(path: 
 
 
 @pytest.mark.parametrize("content", [None, b"", b"not a database, but longer than a header" * 9])
-def test_a_file_that_is_no_database_stops_the_start(tmp_path: Path, content: bytes | None) -> None:
+def test_an_invalid_database_file_stops_the_start(tmp_path: Path, content: bytes | None) -> None:
     file = tmp_path / "ralph.db"
     if content is not None:
         file.write_bytes(content)
@@ -326,7 +326,7 @@ class Late(Waiter):
         raise AssertionError("it waits once more")
 
 
-def test_a_call_has_one_patience_whoever_answers_it(path: Path) -> None:
+def test_a_call_has_one_deadline_for_all_connections(path: Path) -> None:
     """The time spent waiting for its turn counts; it is still tried once."""
     opened = Database(str(path))
     with closing(sqlite3.connect(path, isolation_level=None)) as foreign:

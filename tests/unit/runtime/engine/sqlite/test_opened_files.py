@@ -85,7 +85,7 @@ def test_a_copy_over_the_file_is_noticed_however_long_after_a_checkpoint(
 
 
 @pytest.mark.slow
-def test_a_copy_is_noticed_where_a_program_crashed_before(path: Path) -> None:
+def test_a_copy_is_noticed_after_a_crash(path: Path) -> None:
     """Its log is left; the index that SQLite rebuilds from it looks as if a checkpoint ran."""
     run(CRASHED, path)
     database = Database(str(path))
@@ -95,9 +95,7 @@ def test_a_copy_is_noticed_where_a_program_crashed_before(path: Path) -> None:
         write(database, "lost")
 
 
-def test_a_write_is_not_acknowledged_where_the_file_was_replaced_meanwhile(
-    path: Path, database: Database
-) -> None:
+def test_a_write_to_a_replaced_file_is_not_acknowledged(path: Path, database: Database) -> None:
     def work() -> None:
         database.change(UPDATE, ("unsure",))
         put_copy(path)

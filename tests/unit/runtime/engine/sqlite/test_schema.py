@@ -19,7 +19,7 @@ def tasks(sql: str) -> dict[str, dict[str, Any]]:
     return {column["name"]: column for column in tables_of(sql)["tasks"]}
 
 
-def test_a_column_carries_what_sqlite_knows_of_it() -> None:
+def test_a_column_carries_the_facts_of_sqlite() -> None:
     columns = tables_of("""
         CREATE TABLE features (name TEXT PRIMARY KEY) STRICT;
         CREATE TABLE tasks (
@@ -39,7 +39,7 @@ def test_a_column_carries_what_sqlite_knows_of_it() -> None:
     assert names.split() == list(columns[0])
 
 
-def test_only_the_known_tables_are_read_sorted_and_whatever_their_case() -> None:
+def test_only_known_tables_are_read_sorted_in_any_case() -> None:
     """Views are not tables, and tables with other names are not ours."""
     found = tables_of("""
         CREATE TABLE Tasks (Id INTEGER PRIMARY KEY);
@@ -76,7 +76,7 @@ def test_a_declared_type_becomes_its_affinity(declared: str, expected: str) -> N
 
 
 @pytest.mark.parametrize("declared", ["INTEGER", "TEXT", "REAL", "BLOB", "ANY"])
-def test_a_strict_type_stays_what_it_is(declared: str) -> None:
+def test_a_strict_type_is_unchanged(declared: str) -> None:
     assert declared == tasks(f"CREATE TABLE tasks (a {declared}) STRICT")["a"]["type"]
 
 
@@ -94,7 +94,7 @@ def test_a_strict_type_stays_what_it_is(declared: str) -> None:
         ),
     ],
 )
-def test_a_primary_key_is_not_null_where_sqlite_says_so(
+def test_a_primary_key_is_not_null_if_declared(
     sql: str, expected: dict[str, tuple[bool, int]]
 ) -> None:
     assert expected == {
@@ -168,7 +168,7 @@ def test_values_fit_the_type_of_their_column(column: str, expected: list[str] | 
     assert expected == tasks(sql)["a"]["values"]
 
 
-def test_a_default_of_null_is_no_default() -> None:
+def test_a_default_of_null_is_not_a_default() -> None:
     """NOT NULL DEFAULT NULL therefore counts as required."""
     columns = tasks("CREATE TABLE tasks (a TEXT DEFAULT NULL, b TEXT DEFAULT (1 + 1))")
 
@@ -183,7 +183,7 @@ def test_a_row_factory_of_the_caller_does_not_matter() -> None:
         assert ["tasks"] == list(read_tables(connection))
 
 
-def test_reading_takes_two_queries_whatever_the_number_of_columns() -> None:
+def test_reading_takes_two_queries_for_any_number_of_columns() -> None:
     """A query a column would cost a server its quick start."""
     seen: list[str] = []
     with closing(sqlite3.connect(":memory:")) as connection:
