@@ -132,7 +132,7 @@ def test_an_installation_without_optional_packages_skips_only_what_needs_them(
         if not path.name.startswith(ABSENT):
             (packages / path.name).symlink_to(path)
     modules = (
-        "tests/golden/test_goldens.py::test_what_is_rendered_is_the_golden[a8]",
+        "tests/golden/test_goldens.py::test_rendered_files_equal_the_golden[a8]",
         "tests/unit/board/test_board_graph.py",  # some of its tests need Hypothesis
         "tests/unit/cli/test_postgresql_checks.py",  # all of its tests need psycopg
     )
