@@ -135,6 +135,51 @@ def import_(
     say(f"{'would change' if dry_run else 'changed'} {done}" if changes else "nothing to change")
 
 
+@app.command(example="ralphgen sync --dry-run")
+def sync(
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the changes without making them.")
+    ] = False,
+    ours: Annotated[
+        bool, typer.Option("--ours", help="Where both sides changed a value, keep ours.")
+    ] = False,
+    theirs: Annotated[
+        bool, typer.Option("--theirs", help="Where both sides changed a value, take theirs.")
+    ] = False,
+    project: Project = Path(),
+) -> None:
+    """Merge tasks with other clones, on a branch of git.
+
+    Fetches the branch that [git] rows names, merges it by column, and pushes the result. New
+    tasks whose number is taken get another one. A value that both sides changed is a conflict:
+    exit code 1.
+    """
+    from ralphgen.cli.trust import asked
+    from ralphgen.exchange.branch import sync as sync_rows
+    from ralphgen.project.root import project_root
+    from ralphgen.terminal.person import at_terminal, refuse_agents
+
+    refuse_agents("sync")
+    if ours and theirs:
+        raise UsageError('"--ours" and "--theirs" exclude each other', "remove one of them")
+    done = sync_rows(
+        project_root(project),
+        say,
+        ask=asked if at_terminal() else lambda _shown: False,
+        prefer="ours" if ours else "theirs" if theirs else None,
+        dry_run=dry_run,
+    )
+    for line in done.moved:
+        print(line)
+    for change in done.changes:
+        print(plain(str(change)))
+    sys.stdout.flush()
+    rows = counted(len(done.changes), "row")
+    verb = "would change" if dry_run else "changed"
+    where = "" if dry_run else "; all rows are pushed" if done.is_pushed else "; no remote"
+    say(f"{verb} {rows}{where}" if done.changes else f"nothing to change{where}")
+
+
 def _move(root: Path, file: Path, *, dry_run: bool, allow_removals: bool) -> None:
     """Move a project's file to a server, and print the number of rows of each table."""
     from ralphgen.exchange.transfer import move_project

@@ -33,6 +33,7 @@ NOT_ON_PATH = (
     "pipx install .",
 )
 INDENT = 19  # columns before the details of doctor
+SHOWN_ROWS = 10  # that differ from their branch
 SHORT_DIFF = 60  # lines that a terminal shows without --diff
 
 projects = App(name="project", help="Show and edit the project's title and description.")
@@ -89,6 +90,7 @@ def init(
     from ralphgen.cli.trust import asked as asked_to_trust
     from ralphgen.emit.initialize import InitOptions, initialize
     from ralphgen.environment import base_interpreter
+    from ralphgen.exchange.branch import adopt_rows
     from ralphgen.terminal.person import agrees, at_terminal, confirmed, refuse_writes_of_agents
 
     path = chosen_project(path, project)
@@ -104,6 +106,7 @@ def init(
         ask=asked_to_trust if at_terminal() else None,
         enable=lambda question: yes or (at_terminal() and confirmed(question)),
     )
+    adopt_rows(root, tell)
     _finish(root, install=not no_install, say=tell)
     tell("\nNext:")
     for line in next_steps(root, path):
@@ -208,21 +211,25 @@ def check(
 ) -> None:
     """Exit with 1 if the generated server is out of date (for CI).
 
-    A terminal shows a long diff only with --diff; a pipe always gets all of it.
+    A terminal shows a long diff only with --diff; a pipe always gets all of it. Also compares the
+    rows with their branch, if [git] rows names one and the database is there.
     """
     from ralphgen.emit.workflows import checked
+    from ralphgen.exchange.branch import rows_behind
     from ralphgen.project.root import project_root
 
     tell = progress(quiet)
     try:
-        report = checked(project_root(chosen_project(path, project)), say=tell)
+        root = project_root(chosen_project(path, project))
+        report, behind = checked(root, say=tell), rows_behind(root)
     except RalphgenError as error:
         if as_json:
             found = [{"text": one.text, "hint": one.hint} for one in error.problems]
             print_json({"ok": False, "ralphgen": __version__, "problems": found})
         raise
     if as_json:
-        print_json(report.as_json())
+        rows = {} if behind is None else {"rows": [*behind]}
+        print_json({**report.as_json(), **({"ok": False} if behind else {}), **rows})
     elif report.drift:
         say(f"error: {report.summary()}\nhint: {report.hint()}")
         diff = harmless(report.drift.diff)
@@ -234,7 +241,11 @@ def check(
             say(f"{lines:,} lines of diff in {files}: ralphgen check --diff")
     else:
         tell("the server is up to date")
-    raise typer.Exit(1 if report.drift else 0)
+    if behind and not as_json:
+        more = f" and {len(behind) - SHOWN_ROWS} more" if len(behind) > SHOWN_ROWS else ""
+        rows = plain(", ".join(behind[:SHOWN_ROWS]))
+        say(f'error: the branch of the rows is behind: {rows}{more}\nhint: run "ralphgen sync"')
+    raise typer.Exit(1 if report.drift or behind else 0)
 
 
 @app.command(example="ralphgen inspect --json | jq .schema")

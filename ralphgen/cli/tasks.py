@@ -31,6 +31,7 @@ from ralphgen.cli.row_commands import (
 )
 from ralphgen.errors import Problem, UsageError, counted, harmless, plain
 from ralphgen.project.root import project_place
+from ralphgen.project.rows import open_rows
 from ralphgen.terminal.app import App, Yes
 from ralphgen.terminal.console import print_json, print_result, say
 from ralphgen.terminal.person import refuse_agents
@@ -222,6 +223,9 @@ def show(at: RowCommand, task: Id) -> None:
             if name in record:
                 record[name] = [_summary(one) for one in record[name]]
     at.show_record(record, f"task {record['id']}: {record['title']}", hide={"id", "title"})
+    with open_rows(project_place(at.project).root) as rows:
+        for number, title in rows.formerly(task):
+            say(plain(f'task {number} "{title}" was task {task} before a sync'))
 
 
 @row_command(

@@ -45,6 +45,7 @@ MADE_WITH = {
     COMMENTS: ("task_id", "author", "created"),
 }
 LONGEST = 40  # characters of a value in a conflict
+Side = Literal["ours", "theirs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +85,19 @@ class _ConflictError(Exception):
 
 
 def merge(
-    base: Rows | None, ours: Rows, theirs: Rows, older: Sequence[Rows], ralphs: Collection[str]
+    base: Rows | None,
+    ours: Rows,
+    theirs: Rows,
+    older: Sequence[Rows],
+    ralphs: Collection[str],
+    prefer: Side | None = None,
 ) -> MergedRows:
     """Return the edits that bring their changes into our rows.
 
     `base` are the rows that both sides had; without it, only rows that we lack are added. A new
     comment whose number is taken gets another one, unless we already have the comment. `older` are
-    earlier common rows, without the rows that were made since. `ralphs` are as in `Own`.
+    earlier common rows, without the rows that were made since. `ralphs` are as in `Own`. With
+    `prefer`, that side decides what both have changed; only the parts that clash are affected.
     """
     changes: list[RowEdit] = []
     conflicts: list[str] = []
@@ -101,7 +108,8 @@ def merge(
         try:
             if base is not None:
                 _refuse_another_of_later(key, ours, theirs, older, ralphs)
-                changes += _merged(key, base.get(key), ours.get(key), theirs.get(key), ralphs)
+                sides = base.get(key), ours.get(key), theirs.get(key)
+                changes += _merged(key, *sides, ralphs, prefer)
             elif key not in ours:
                 changes.append(RowEdit("add", key, theirs[key]))
             elif key in theirs and _differing(ours[key], theirs[key]):
@@ -134,30 +142,44 @@ def after(ours: Rows, changes: tuple[RowEdit, ...]) -> Rows:
 
 
 def _merged(
-    key: Key, base: Row | None, ours: Row | None, theirs: Row | None, ralphs: Collection[str]
+    key: Key,
+    base: Row | None,
+    ours: Row | None,
+    theirs: Row | None,
+    ralphs: Collection[str],
+    prefer: Side | None,
 ) -> Iterator[RowEdit]:
     """Yield the change of one row, if any; raises `_ConflictError`."""
     if theirs is None:
         if ours is not None and base is not None:
-            if _differing(base, ours):
+            if _differing(base, ours) and prefer is None:
                 raise _ConflictError(" was changed here and deleted there")
-            yield RowEdit("remove", key, {})
+            if prefer != "ours" or not _differing(base, ours):
+                yield RowEdit("remove", key, {})
     elif ours is None:
         if base is None:
             yield RowEdit("add", key, theirs)
         elif _differing(base, theirs):
-            raise _ConflictError(" was deleted here and changed there")
+            if prefer is None:
+                raise _ConflictError(" was deleted here and changed there")
+            if prefer == "theirs":
+                yield RowEdit("add", key, theirs)
     else:
-        columns = _merged_columns(key, base, ours, theirs, ralphs)
+        columns = _merged_columns(key, base, ours, theirs, ralphs, prefer)
         if columns:
             yield RowEdit("change", key, columns)
 
 
 def _merged_columns(
-    key: Key, base: Row | None, ours: Row, theirs: Row, ralphs: Collection[str]
+    key: Key,
+    base: Row | None,
+    ours: Row,
+    theirs: Row,
+    ralphs: Collection[str],
+    prefer: Side | None,
 ) -> dict[str, Value]:
     """Return the columns to take from their row; a column that the base lacks was null there."""
-    if base is None:
+    if base is None and prefer is None:
         _refuse_another(key, ours, theirs, ralphs)
     taken: dict[str, Value] = {}
     clashing: list[str] = []
@@ -168,7 +190,11 @@ def _merged_columns(
             taken[column] = other
         elif column == LATER and isinstance(mine, str) and isinstance(other, str):
             taken.update({column: other} if other > mine else {})
-        elif not same(before, other):
+        elif same(before, other) or prefer == "ours":
+            continue
+        elif prefer == "theirs":
+            taken[column] = other
+        else:
             clashing.append(f'"{column}" is {_shown(mine)} here and {_shown(other)} there')
     if clashing:
         raise _ConflictError(f": {'; '.join(clashing)}")

@@ -173,7 +173,7 @@ def import_planned(
     Faults that `theirs`, the rows of an export, contain already are imported too. Raises
     `ProjectError` for conflicts and for changes that the database refuses.
     """
-    merged = _checked(plan, read_own(root), theirs or {})
+    merged = checked(plan, read_own(root), theirs or {})
     if merged.differing:
         say(f"different here and there, kept unchanged: {_listed(merged.differing)}")
     for note in merged.notes:
@@ -194,7 +194,7 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
             # Python's signal handlers run in this handler, so that Ctrl-C ends a long transaction.
             database.connection.set_progress_handler(lambda: False, STEPS)
         own = own_of(database, root)
-        merged = _checked(plan, own, theirs)
+        merged = checked(plan, own, theirs)
         writer = EditWriter(database, own)
         database.closing(lambda _: True, lambda: writer.write(merged.changes))
         if is_recorded:
@@ -220,7 +220,7 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
     return tuple(done)
 
 
-def _checked(plan: Plan, own: Own, theirs: Rows) -> MergedRows:
+def checked(plan: Plan, own: Own, theirs: Rows) -> MergedRows:
     """Return the plan; raise `ProjectError` for its conflicts, and for new broken references."""
     merged = plan(own)
     problems = [*merged.conflicts, *_unstorable(merged, own), *_unaddable(merged, own)]

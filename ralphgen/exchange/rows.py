@@ -393,10 +393,22 @@ def read_lines(
     moved when it was written but no longer can are left out. If `left_out` is a list, unreadable
     lines are added to it, unless they are conflict markers of git or no line is readable.
     """
+    return lines_in(read_text(path), str(path), tables, is_own=is_own, left_out=left_out)
+
+
+def lines_in(
+    text: str,
+    path: str,
+    tables: Mapping[str, MovedTable],
+    *,
+    is_own: bool = False,
+    left_out: list[str] | None = None,
+) -> Rows:
+    """Return the rows in a text as `read_lines` does; `path` is its place in messages."""
     rows: dict[Key, Row] = {}
     problems: list[Problem] = []
     first: Problem | None = None
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:

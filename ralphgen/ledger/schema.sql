@@ -3,8 +3,10 @@
 
 -- One row. The default is the version of all of these tables, which so is a part of the schema.
 CREATE TABLE ralphgen_ledger (
-    version  INTEGER NOT NULL DEFAULT 2,
-    created  TEXT NOT NULL
+    version        INTEGER NOT NULL DEFAULT 2,
+    created        TEXT NOT NULL,
+    rows_imported  TEXT,  -- the commit of the rows' branch that was last merged into the tables
+    rows_exported  TEXT  -- the commit of that branch that the tables were last written to
 ) STRICT;
 
 -- The sessions: who worked on what, when, at what cost, and how it ended.

@@ -136,6 +136,8 @@ _SECOND_VERSION = f"""{_SCHEMA[_SCHEMA.index("CREATE TABLE ralphgen_questions") 
 ALTER TABLE {EVIDENCE} ADD COLUMN run INTEGER;
 ALTER TABLE {MARKER} DROP COLUMN version;
 ALTER TABLE {MARKER} ADD COLUMN version INTEGER NOT NULL DEFAULT 2;
+ALTER TABLE {MARKER} ADD COLUMN rows_imported TEXT;
+ALTER TABLE {MARKER} ADD COLUMN rows_exported TEXT;
 """
 STEPS = {WITHOUT_ENTRIES: _ENTRIES_SCHEMA, 1: _SECOND_VERSION}
 """What brings the tables of a version to the next one, as SQL, by the version that it starts at."""

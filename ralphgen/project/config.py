@@ -50,6 +50,7 @@ from ralphgen.project.settings import (
     PublicUrl,
     QueriesSettings,
     Remote,
+    RowsBranch,
     Rule,
     Sentence,
     StructuredOutput,
@@ -490,6 +491,12 @@ class HttpSettings(_Strict):
     drain: Annotated[int, Field(ge=1, le=600)] = 10
 
 
+class GitSettings(_Strict):
+    """`[git]`: the branch that `ralphgen sync` keeps the project's rows on; none without it."""
+
+    rows: RowsBranch | None = None
+
+
 Occasion = Literal["stop", "question", "stuck", "limit"]
 
 
@@ -562,6 +569,7 @@ class Config(_Strict):
     brief: BriefConfig = BriefConfig()
     environment: EnvironmentSettings = EnvironmentSettings()
     loop: LoopConfig = LoopConfig()
+    git: GitSettings = GitSettings()
     notify: NotifyConfig = NotifyConfig()
     database: DatabaseSettings = DatabaseSettings()
     board: BoardSettings = BoardSettings()

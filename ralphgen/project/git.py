@@ -108,11 +108,14 @@ def read_files_of_git(top: Path, names: Sequence[bytes]) -> list[bytes | None] |
     if answer is None:
         return None
     found: list[bytes | None] = []
+    at = 0
     for _ in names:  # `ID blob SIZE`, then the bytes and a line end; or a line that names none
-        head, _, answer = answer.partition(b"\n")
-        *_, kind, size = [b"", b"", *head.rsplit(b" ", 2)]
-        found.append(answer[: int(size)] if kind == b"blob" and size.isdigit() else None)
-        answer = answer[int(size) + 1 :] if size.isdigit() else answer
+        end = answer.find(b"\n", at)
+        *_, kind, size = [b"", b"", *answer[at : end if end >= 0 else None].rsplit(b" ", 2)]
+        at = end + 1 if end >= 0 else len(answer)
+        length = int(size) if size.isdigit() else None
+        found.append(answer[at : at + length] if kind == b"blob" and length is not None else None)
+        at += 0 if length is None else length + 1
     return found
 
 
@@ -137,7 +140,7 @@ def has_objects_of(path: Path, content: bytes, *, is_parsed: bool = False) -> bo
     if top == Path() or (not is_parsed and _is_converted(top, path)):
         return True
     texts = {content, content.replace(b"\r\n", b"\n")}
-    names = [_object_name(text, algorithm) for text in texts for algorithm in HASHES]
+    names = [object_name(text, algorithm) for text in texts for algorithm in HASHES]
     answer = ask_git(top, ["cat-file", "--batch-check"], b"".join(name + b"\n" for name in names))
     if answer is None:
         return True
@@ -212,7 +215,8 @@ def _top(path: Path) -> Path | None:
         return Path()
 
 
-def _object_name(content: bytes, algorithm: str) -> bytes:
+def object_name(content: bytes, algorithm: str) -> bytes:
+    """Return the name of a blob with this content, by one of `HASHES`."""
     found = hashlib.new(algorithm, usedforsecurity=False)
     found.update(b"blob %d\0" % len(content))
     found.update(content)

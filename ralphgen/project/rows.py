@@ -18,6 +18,10 @@ NAMES = {
 LIMIT = 2**62  # above all ids that SQL can subtract without overflow
 
 
+FORMERLY = "was task {}"  # the comment of a task whose number a sync has changed
+RENUMBERED_BY = "ralphgen"  # its author
+
+
 class ProjectRows:
     """Queries on the database of a project; missing columns return None.
 
@@ -82,6 +86,17 @@ class ProjectRows:
         )
         found = self._connection.rows(sql, [len(beginning), beginning, most])
         return [(task, str(title)) for task, title in found]
+
+    def formerly(self, task: int) -> list[tuple[int, str]]:
+        """Return the tasks that had this number before a sync, each with its title."""
+        sql = (
+            "SELECT DISTINCT tasks.id, tasks.title FROM task_comments JOIN tasks "
+            "ON tasks.id = task_comments.task_id WHERE author = ? AND body = ? ORDER BY tasks.id"
+        )
+        if not {"author", "body"} <= {*column_names(self._connection, "task_comments")}:
+            return []
+        found = self._connection.rows(sql, [RENUMBERED_BY, FORMERLY.format(task)])
+        return [(number, str(title)) for number, title in found]
 
     def nearest_tasks(self, task: int, most: int) -> list[int]:
         """Return the ids of the tasks whose numbers are nearest, the smallest first."""

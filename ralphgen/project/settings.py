@@ -27,6 +27,7 @@ PUBLIC_URL = re.compile(
     r"https?://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?(/[A-Za-z0-9._~-]+)+"
 )
 PROJECT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+BRANCH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 TEXT = "{text}"  # the place of a notification in a command
 MESSAGE_FIELDS = ("title", "task")  # placeholders of a commit message
@@ -105,6 +106,20 @@ def _is_remote_of_git(text: str) -> str:
     """Return a remote's name; raise PydanticCustomError if git could parse it as an option."""
     if not re.fullmatch(r"[A-Za-z0-9_][^\s\x00-\x1f\x7f]*", text):
         raise PydanticCustomError("remote", 'the name of a git remote, such as "origin"')
+    return text
+
+
+def _is_rows_branch(text: str) -> str:
+    """Return a branch for rows; raise PydanticCustomError if git or the loop refuses the name."""
+    parts = text.split("/")
+    if (
+        not all(BRANCH_PART.fullmatch(one) for one in parts)
+        or text == "HEAD"
+        or parts[0].casefold() == "ralph"
+        or any(".." in one or one.endswith((".", ".lock")) for one in parts)
+    ):
+        text = 'a branch outside of "ralph/", such as "ralphgen/rows"'
+        raise PydanticCustomError("rows_branch", "{expected}", {"expected": text})
     return text
 
 
@@ -218,6 +233,7 @@ ProjectId = Annotated[str, AfterValidator(_is_project_id)]
 PublicUrl = Annotated[str, AfterValidator(_is_public_url)]
 RelativePath = Annotated[str, AfterValidator(_is_relative)]
 Remote = Annotated[str, AfterValidator(_is_remote_of_git)]
+RowsBranch = Annotated[str, AfterValidator(_is_rows_branch)]
 Rule = Annotated[str, AfterValidator(_is_rule)]
 Sentence = Annotated[str, AfterValidator(_is_sentence)]
 StructuredOutput = Annotated[Structured, BeforeValidator(_is_structured)]

@@ -34,6 +34,9 @@ PANELS = {
             "Import tasks: exports, beads, task-master, Backlog.md, …", "ralphgen.cli.exchange"
         ),
         "export": CommandEntry("Export all visible rows as JSON Lines.", "ralphgen.cli.exchange"),
+        "sync": CommandEntry(
+            "Merge tasks with other clones, on a branch of git.", "ralphgen.cli.exchange"
+        ),
     },
     "Run agents": {
         "loop": CommandEntry("Run agents on ready tasks until none are left.", "ralphgen.cli.loop"),

@@ -1,0 +1,881 @@
+"""Keeps a project's rows on a branch of their own in git, and merges those of other clones.
+
+Nothing is checked out: the branch has files of lines as `export` writes them, and no code. The
+common past of two clones is git's merge base of what a database has read and written.
+"""
+
+import os
+import re
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from filelock import FileLock
+
+from ralphgen.emit.trust import Ask, git_items, require_trust, trusted_settings
+from ralphgen.errors import Problem, ProgramError, ProjectError, RalphgenError, Say, plain
+from ralphgen.exchange.merge import COMMENTS, REFERENCES, EditWriter, RowEdit, Side, merge
+from ralphgen.exchange.move import RECIPE, checked
+from ralphgen.exchange.rows import (
+    LARGEST,
+    NAMED_ROWS,
+    Key,
+    MovedTable,
+    Own,
+    Row,
+    Rows,
+    Value,
+    key_column,
+    key_order,
+    key_values,
+    lines_in,
+    own_of,
+    ralphs_tables,
+    read_own,
+    refuse_unknown_columns,
+    same,
+    shown_key,
+    spelled,
+    spelled_lines,
+    table_order,
+)
+from ralphgen.files import decoded
+from ralphgen.kits.registry import read_settings
+from ralphgen.ledger.tables import no_ledger, now, read_state
+from ralphgen.project.database import opened_database
+from ralphgen.project.git import HASHES, ask_git, object_name, read_files_of_git, settings_of
+from ralphgen.project.root import CONFIG, FOLDER, has_database
+from ralphgen.project.rows import FORMERLY, RENUMBERED_BY
+from ralphgen.runtime.engine import quoted
+from ralphgen.runtime.engine.entries import PREFIX
+from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.files.git import GitResult, run_git
+from ralphgen.runtime.files.main_tree import repository_of
+from ralphgen.runtime.processes.secrets import masked, passed_on
+from ralphgen.runtime.tasks.claims import live_claims, prerequisite_lists
+from ralphgen.runtime.tasks.proof import IMPORTED, record_reason
+from ralphgen.runtime.tasks.rows import encode
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Database
+
+PUSHES = 20  # times that a merge is repeated because of other pushes
+HUNDRED = 100  # tasks of one file
+SECONDS = 600  # that a fetch or a push may take
+TAIL = 2_000  # characters of git's output in an error
+TOOL = "sync"  # in the journal
+AUTHOR = "ralphgen"  # of commits without an identity
+SUBJECT = "Update rows"
+SHA1 = "0" * 40  # as long as a name in that algorithm
+BLOB = "100644"
+FILE = re.compile(r"[A-Za-z0-9_.%~-]+\.jsonl")
+KINDS = {
+    "040000": "a directory",
+    "100755": "an executable file",
+    "120000": "a symbolic link",
+    "160000": "a submodule",
+}
+WORK = ("refs/ralph/kept/", "refs/ralph/base/", "refs/ralph/work/", "refs/ralphgen/merges/")
+BRANCHES = ("refs/heads/ralph/task-", "refs/ralph/began/ralph/task-")
+
+
+class _DryRunError(Exception):
+    """All was tried, and nothing is to stay."""
+
+
+class _ClashError(Exception):
+    """New rows on both sides have the same number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """The result of a sync: the changes of our rows, and rows whose number changed before.
+
+    `moved` has each of these rows with its former number, as sentences. `is_pushed` is whether the
+    remote has all rows; it is false without a remote.
+    """
+
+    changes: tuple[RowEdit, ...] = ()
+    moved: tuple[str, ...] = ()
+    is_pushed: bool = False
+
+
+def sync(
+    root: Path, say: Say, *, ask: Ask, prefer: Side | None = None, dry_run: bool = False
+) -> Synced:
+    """Fetch the rows of other clones, merge them by column, and push ours.
+
+    New rows whose number is taken there get another one, with all their references. Without a
+    remote the rows are only committed. `ask` is for settings of the remote that are not trusted.
+    Raises `ProjectError` if both sides have changed a value, unless a side is preferred, if a task
+    with a taken number is claimed, and if the remote cannot be used; our rows are unchanged then.
+    """
+    branch = _branch_of(root)
+    if branch is None:
+        raise ProjectError(f"no branch for rows in {CONFIG}", 'set rows = "ralphgen/rows" in [git]')
+    if branch.has_remote:
+        require_trust(root, git_items(root, remote=True), ask)
+    changes: list[RowEdit] = []
+    moved: list[str] = []
+    with branch.locked():
+        for attempt in range(PUSHES):
+            theirs = branch.fetched() if branch.has_remote else None
+            if theirs is not None:
+                more = _taken_in(branch, theirs, say, prefer=prefer, dry_run=dry_run)
+                changes += more.changes
+                moved += more.moved
+            if dry_run:
+                break
+            commit = branch.write(theirs)
+            if not branch.has_remote:
+                break
+            if commit == theirs or branch.pushed(commit):
+                return Synced(tuple(changes), tuple(moved), is_pushed=True)
+            time.sleep(secrets.randbelow(100 * (attempt + 1)) / 1000)  # not in step with others
+        else:
+            text = f'"{branch.remote}" received {PUSHES} pushes of rows meanwhile'
+            raise ProjectError(text, 'run "ralphgen sync" again')
+    return Synced(tuple(changes), tuple(moved))
+
+
+def keep_rows(root: Path, say: Say, *, syncs: bool = False) -> None:
+    """Commit changed rows to their branch, if the settings name one; with `syncs`, sync them.
+
+    A failure is a warning: nothing is lost, and the next commit or sync has the same rows.
+    """
+    try:
+        branch = _branch_of(root)
+        if branch is None:
+            return
+        if syncs and branch.has_remote:
+            found = sync(root, say, ask=lambda _shown: False)
+            for line in found.moved:
+                say(f"sync: {line}")
+            return
+        with branch.locked():
+            branch.write(None)
+    except RalphgenError as error:
+        say(f"warning: the rows were not {'synced' if syncs else 'committed'}: {error.problems[0]}")
+
+
+def adopt_rows(root: Path, say: Say) -> None:
+    """Take the rows of a clone's branch into its new database, which has no tasks.
+
+    The rows of the branch replace those that `init` has made. Raises `ProjectError` for a branch
+    that does not hold rows.
+    """
+    branch = _branch_of(root)
+    if branch is None or not has_database(root) or read_state(root).version is None:
+        return
+    commit = branch.commit(branch.tracking) or branch.commit(branch.ref)
+    own = read_own(root)
+    if commit is None or any(branch.marks()) or any(key[0] == "tasks" for key in own.rows):
+        return
+    with branch.locked():
+        found = _taken_in(branch, commit, say, is_new=True)
+        branch.write(commit)
+    tasks = sum(edit.key[0] == "tasks" for edit in found.changes)
+    say(f'read {tasks:,} tasks from the branch "{branch.name}"')
+
+
+def rows_behind(root: Path) -> tuple[str, ...] | None:
+    """Return the rows that the local branch does not have as the database has them.
+
+    None without a branch in the settings, and without a database or repository, as in CI.
+    """
+    branch = _branch_of(root, must=False)
+    if branch is None or not has_database(root):
+        return None
+    own = read_own(root)
+    files, found = _files(own), branch.files(branch.ref, must=False)
+    differing = {
+        name: blob
+        for name, blob in found.items()
+        if name not in files or object_of(files[name], blob) != blob
+    }
+    rows = own.ordered(branch.rows(differing, own.tables, {}, is_own=True))
+    kept = {name for name in files if name in found and name not in differing}
+    return tuple(
+        shown_key(key)
+        for key in sorted({*own.rows, *rows}, key=lambda one: (table_order(one[0]), _order(one)))
+        if not (key in own.rows and _file_of(key, own) in kept)
+        and not _equal(own.rows.get(key), rows.get(key))
+    )
+
+
+def object_of(text: str, like: str) -> str:
+    """Return the name of a text as a blob, in the algorithm of another name."""
+    return object_name(text.encode(), HASHES[len(like) > len(SHA1)]).decode()
+
+
+class _Branch:
+    """The branch of a project's rows: its commits, written by plumbing, and its remote."""
+
+    def __init__(self, root: Path, name: str, remote: str) -> None:
+        found = repository_of(str(root))
+        if found is None:
+            raise ProjectError(f'"{root}" is not in a git repository', 'run "git init"')
+        self.root = root
+        self.name = name
+        self.remote = remote
+        self.ref = f"refs/heads/{name}"
+        self.tracking = f"refs/remotes/{remote}/{name}"
+        self.has_remote = any(key.startswith(f"remote.{remote}.") for key, _ in settings_of(root))
+        self._repository = found
+        self._settings: list[tuple[str, str]] | None = None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let no other process of this clone write the branch."""
+        with FileLock(Path(self._repository.common, "ralphgen-rows.lock")):
+            yield
+
+    def commit(self, name: str) -> str | None:
+        """Return the commit that a name refers to, or None."""
+        found = ask_git(self.root, ["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"])
+        return found.decode().strip() if found else None
+
+    def marks(self) -> tuple[str | None, str | None]:
+        """Return the commits that the database was last merged with, and last written to."""
+        with opened_database(self.root) as database:
+            sql = f"SELECT rows_imported, rows_exported FROM {MARKER}"
+            found = database.reading(lambda: database.row(sql))
+        return found if found is not None else (None, None)
+
+    def common(self, theirs: str) -> str | None:
+        """Return the last commit of theirs whose rows the database has, or None.
+
+        A merge is marked in its own transaction, and each commit before the branch moves, so a
+        kill at any moment leaves this right. Raises `ProjectError` for an unrelated history.
+        """
+        imported, exported = self.marks()
+        known = [one for one in (imported, exported) if one and self.commit(one)]
+        if (exported is None or exported not in known) and (tip := self.commit(self.ref)):
+            known.append(tip)
+        found = ask_git(self.root, ["merge-base", theirs, *known]) if known else None
+        if found is None and imported is not None:
+            text = f'"{self.remote}/{self.name}" lacks the commit {imported[:12]} of these rows'
+            hint = 'undo the forced push there, or run "git fetch --unshallow" in a shallow clone'
+            raise ProjectError(text, hint)
+        return found.decode().strip() if found else None
+
+    def files(self, commit: str, *, must: bool = True) -> dict[str, str]:
+        """Return the blobs of a commit by file name; empty for a missing one, unless it `must` be.
+
+        Raises `ProjectError` for other entries than files of rows, and for too many bytes.
+        """
+        listed = ask_git(self.root, ["ls-tree", "-z", "-l", f"{commit}^{{tree}}"])
+        if listed is None and must:
+            raise ProjectError(f'git cannot read the branch "{self.name}"', "git fsck")
+        found: dict[str, str] = {}
+        problems: list[Problem] = []
+        size = 0
+        for entry in (listed or b"").split(b"\0")[:-1]:
+            facts, _, path = entry.partition(b"\t")
+            mode, _, blob, length = facts.decode().split()
+            name = os.fsdecode(path)
+            if mode != BLOB or not FILE.fullmatch(name) or name in found:
+                kind = KINDS.get(mode, "a file that has no rows")
+                problems.append(Problem(f'the branch "{self.name}" has {kind}: "{name}"', MENDED))
+            else:
+                found[name] = blob
+                size += int(length)
+        if size > LARGEST:
+            text = f'the branch "{self.name}" is larger than {LARGEST:,} bytes'
+            problems.append(Problem(text, MENDED))
+        if problems:
+            raise ProjectError.of(problems[:NAMED_ROWS])
+        return found
+
+    def rows(
+        self,
+        files: Mapping[str, str],
+        tables: Mapping[str, MovedTable],
+        known: dict[str, Rows],
+        *,
+        is_own: bool = False,
+    ) -> Rows:
+        """Return the rows of files; `known` has those of blobs, and gets those that are read.
+
+        With `is_own`, rows that can no longer be moved are left out. Raises `ProjectError` for
+        lines that are no rows.
+        """
+        wanted = [(name, blob) for name, blob in files.items() if blob not in known]
+        texts = read_files_of_git(self.root, [blob.encode() for _, blob in wanted])
+        for (name, blob), text in zip(wanted, texts or [None] * len(wanted), strict=True):
+            if text is None:
+                raise ProjectError(f'git cannot read "{name}" of "{self.name}"', "git fsck")
+            place = f"{self.name}:{name}"
+            known[blob] = lines_in(decoded(text, place), place, tables, is_own=is_own)
+        rows: dict[Key, Row] = {}
+        for name, blob in files.items():
+            if twice := rows.keys() & known[blob].keys():
+                again = shown_key(min(twice, key=_order))
+                raise ProjectError(f"{self.name}:{name}: {again} occurs twice", MENDED)
+            rows.update(known[blob])
+        return rows
+
+    def fetched(self) -> str | None:
+        """Return the remote's commit of the branch once it is here, None if the remote has none."""
+        listed = self._asked("ls-remote", "--", self.remote, self.ref)
+        if listed.code:
+            text = f'cannot read the branches of the remote "{self.remote}"'
+            raise ProjectError(text, "check the network, and your access to it", _tail(listed))
+        lines = (line.split("\t") for line in os.fsdecode(listed.output).splitlines())
+        found = [commit for commit, name in lines if name == self.ref]
+        if not found:
+            return None
+        if self.commit(self.tracking) != found[0]:
+            words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
+            self._said(*words, "--", self.remote, f"+{self.ref}:{self.tracking}")
+        return self.commit(self.tracking)
+
+    def pushed(self, commit: str) -> bool:
+        """Push a commit; return False if the remote has other commits now.
+
+        Raises `ProjectError` if the remote refuses it for another reason.
+        """
+        before = self.commit(self.tracking)
+        ended = self._asked("push", "--quiet", "--", self.remote, f"{commit}:{self.ref}")
+        if not ended.code:
+            self._said("update-ref", self.tracking, commit)
+            return True
+        if self.fetched() in (before, None):
+            text = f'"{self.remote}" does not take the branch "{self.name}"'
+            raise ProjectError(text, "check your access to it, and its rules", _tail(ended))
+        return False
+
+    def write(self, theirs: str | None) -> str:
+        """Commit the rows of the database if they differ from the branch; return its commit.
+
+        The branch then contains `theirs`, whose rows the database has. Raises `ProjectError` for a
+        branch that is checked out or holds something else, and without a ledger.
+        """
+        self._refuse_checked_out()
+        if read_state(self.root).version is None:
+            raise no_ledger()
+        tip, own = self.commit(self.ref), read_own(self.root)
+        parents = [one for one in (theirs, tip) if one is not None]
+        if theirs and tip:
+            parents = [tip] * self._contains(tip, theirs) or [theirs]
+            parents += [tip] * (tip not in parents and not self._contains(theirs, tip))
+        known = self.files(parents[0]) if parents else {}
+        tree = self._tree(_files(own), known)
+        commit = parents[0] if parents else ""
+        if len(parents) != 1 or tree != self._said("rev-parse", f"{commit}^{{tree}}"):
+            commit = self._committed(tree, parents)
+        if commit != self.marks()[1]:
+            self.mark("rows_exported", commit)
+        if commit != tip:
+            self._said("update-ref", self.ref, commit, tip or "")
+        return commit
+
+    def mark(self, column: str, commit: str) -> None:
+        """Keep in the database which commit was last written."""
+        with opened_database(self.root) as database:
+            sql = f"UPDATE {MARKER} SET {column} = ?"
+            database.writing(lambda: database.change(sql, [commit]))
+
+    def rename_work(self, task: int, number: int) -> None:
+        """Give the refs of a task's kept work its new number; a repetition does nothing."""
+        listed = ask_git(self.root, ["for-each-ref", "--format=%(refname) %(objectname)"]) or b""
+        lines = []
+        for ref, commit in (line.split() for line in os.fsdecode(listed).splitlines()):
+            for start in (*WORK, *BRANCHES):
+                end = ref.removeprefix(start)
+                if ref.startswith(start) and re.fullmatch(rf"{task}(-\d+)?", end):
+                    new = f"{start}{number}{end.removeprefix(str(task))}"
+                    lines += [f"create {new} {commit}", f"delete {ref} {commit}"]
+        if lines:
+            self._said("update-ref", "--stdin", given="\n".join([*lines, ""]).encode())
+
+    def worked_on(self) -> set[int]:
+        """Return the tasks with a branch that is checked out in an agent's work tree."""
+        wanted = ["for-each-ref", "--format=%(refname) %(worktreepath)", BRANCHES[0] + "*"]
+        lines = os.fsdecode(ask_git(self.root, wanted) or b"").splitlines()
+        out = [line.partition(" ")[0] for line in lines if line.partition(" ")[2]]
+        return {int(one[1]) for ref in out if (one := re.match(rf"{BRANCHES[0]}(\d+)", ref))}
+
+    def _refuse_checked_out(self) -> None:
+        listed = ask_git(self.root, ["for-each-ref", "--format=%(worktreepath)", self.ref]) or b""
+        head = ask_git(self.root, ["symbolic-ref", "--quiet", "HEAD"]) or b""
+        if listed.strip() or os.fsdecode(head).strip() == self.ref:
+            text = f'"{self.name}" is checked out, and the branch of the rows never is'
+            raise ProjectError(text, f"check out another branch, or set another rows in {CONFIG}")
+
+    def _contains(self, later: str, earlier: str) -> bool:
+        return ask_git(self.root, ["merge-base", "--is-ancestor", earlier, later]) is not None
+
+    def _tree(self, files: Mapping[str, str], known: Mapping[str, str]) -> str:
+        """Return a tree of files; blobs that the branch has already are not written again."""
+        like = next(iter(known.values()), "")
+        blobs = {name: object_of(text, like) for name, text in files.items() if like}
+        new = [name for name in files if not like or known.get(name) != blobs[name]]
+        with tempfile.TemporaryDirectory(prefix="ralphgen-rows-") as folder:
+            for at, name in enumerate(new):
+                Path(folder, str(at)).write_text(files[name], encoding="utf-8", newline="")
+            paths = "".join(f"{folder}/{at}\n" for at in range(len(new)))
+            words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
+            if new:
+                written = self._said(*words, given=os.fsencode(paths)).splitlines()
+                blobs.update(zip(new, written, strict=True))
+        lines = (f"{BLOB} blob {blobs[name]}\t{name}\n" for name in sorted(files))
+        return self._said("mktree", given="".join(lines).encode())
+
+    def _committed(self, tree: str, parents: Sequence[str]) -> str:
+        words = ["commit-tree", "-m", SUBJECT, tree]
+        words += [word for parent in parents for word in ("-p", parent)]
+        made = self._asked(*words)
+        if made.code:  # the user has set no identity
+            own = ("-c", f"user.name={AUTHOR}", "-c", f"user.email={AUTHOR}@localhost")
+            return self._said(*own, *words)
+        return os.fsdecode(made.output).strip()
+
+    def _asked(self, *words: str, given: bytes = b"") -> GitResult:
+        if self._settings is None:
+            self._settings = trusted_settings(self.root)
+        variables = passed_on(str(self.root / FOLDER), also=("*",))  # such as SSH_AUTH_SOCK
+        try:
+            done = run_git(
+                self._repository,
+                words,
+                settings=self._settings,
+                given=given,
+                seconds=SECONDS,
+                variables=variables,
+            )
+        except OSError as error:
+            raise ProgramError("git is not installed", "install git") from error
+        if done.code is None:
+            raise ProgramError(f"git took longer than {SECONDS} seconds", "check the network")
+        return done
+
+    def _said(self, *words: str, given: bytes = b"") -> str:
+        ended = self._asked(*words, given=given)
+        if ended.code:
+            raise ProgramError(f"git {words[0]} failed", output=_tail(ended))
+        return os.fsdecode(ended.output).strip()
+
+
+MENDED = "remove it from the branch, or set another rows in [git]"
+
+
+def _tail(ended: GitResult) -> str:
+    return masked(os.fsdecode(ended.errors or ended.output).strip())[-TAIL:]
+
+
+def _branch_of(root: Path, *, must: bool = True) -> _Branch | None:
+    """Return the branch of a project's settings, None without one.
+
+    Raises `ProjectError` outside of a repository, or returns None unless it `must` be in one.
+    """
+    settings = read_settings(root)
+    if settings.git.rows is None or not (must or repository_of(str(root))):
+        return None
+    return _Branch(root, settings.git.rows, settings.loop.remote or "origin")
+
+
+def _files(own: Own) -> dict[str, str]:
+    """Return the files of the branch; a table of the project has one even without rows.
+
+    So a table without rows differs from one that another clone does not have.
+    """
+    found: dict[str, dict[Key, Row]] = {
+        _name(table.name): {} for table in own.tables.values() if not table.is_ralphs
+    }
+    for key, row in own.rows.items():
+        found.setdefault(_file_of(key, own), {})[key] = row
+    return {name: "".join(spelled_lines(rows)) for name, rows in found.items()}
+
+
+def _file_of(key: Key, own: Own) -> str:
+    """Return the name of a row's file."""
+    if not own.tables[key[0]].is_ralphs or key[0] not in ("tasks", COMMENTS):
+        return _name(key[0])
+    number = key[1] if key[0] == "tasks" else own.rows[key].get("task_id")
+    at = (max(number, 0) + HUNDRED - 1) // HUNDRED if isinstance(number, int) else 0
+    return _name(f"{key[0]}-{at:04}")
+
+
+def _name(text: str) -> str:
+    return f"{quote(text, safe='', errors='replace')}.jsonl"
+
+
+def _order(key: Key) -> tuple[str, list[tuple[int, object]]]:
+    return key[0], [*key_order(key[1])]
+
+
+def _equal(one: Row | None, other: Row | None) -> bool:
+    """Return whether two rows are the same; a column that one of them lacks is null there."""
+    if one is None or other is None:
+        return one is other
+    return all(same(one.get(name), other.get(name)) for name in {*one, *other})
+
+
+def _taken_in(
+    branch: _Branch,
+    theirs: str,
+    say: Say,
+    *,
+    prefer: Side | None = None,
+    dry_run: bool = False,
+    is_new: bool = False,
+) -> Synced:
+    """Merge the rows of a commit into the database; return the changes.
+
+    With `is_new` the database is one that `init` has just made, and takes all of theirs.
+    """
+    if read_state(branch.root).version is None:
+        raise no_ledger()
+    base = None if is_new else branch.common(theirs)
+    if base == theirs:
+        return Synced()
+    work = _Merge(branch, theirs, base, prefer=prefer, dry_run=dry_run, is_new=is_new)
+    changes: tuple[RowEdit, ...] | None = None
+    while changes is None:
+        try:
+            changes = work.merged(say)
+        except _ClashError:  # the numbers change in their own transaction, which no undo undoes
+            work.renumbered()
+    return Synced(changes, tuple(work.moved))
+
+
+class _Merge:
+    """The merge of a commit's rows into the database; `moved` are the rows with new numbers."""
+
+    def __init__(
+        self,
+        branch: _Branch,
+        theirs: str,
+        base: str | None,
+        *,
+        prefer: Side | None,
+        dry_run: bool,
+        is_new: bool,
+    ) -> None:
+        self.moved: list[str] = []
+        self._branch = branch
+        self._commit = theirs
+        self._prefer = prefer
+        self._dry_run = dry_run
+        self._is_new = is_new
+        self._files = branch.files(theirs)
+        self._base_files = branch.files(base) if base else {}
+        self._read: tuple[Rows, Rows] | None = None
+
+    def merged(self, say: Say) -> tuple[RowEdit, ...]:
+        """Write the changes in a transaction, which the journal has; a dry run ends without.
+
+        Raises `_ClashError` if numbers have to change first, and `ProjectError` for conflicts.
+        """
+        root, done, masks = self._branch.root, list[RowEdit](), dict[str, None]()
+
+        def work() -> None:
+            own = own_of(database, root)
+            if moved := self._clashes(own):
+                if not self._dry_run:
+                    raise _ClashError
+                self._renumber(database, own, moved)
+                own = own_of(database, root)
+            theirs, base = self._rows(own)
+            found = merge(base, own.rows, theirs, (), own.ralphs, self._prefer)
+            if found.conflicts:
+                hint = 'decide with "ralphgen sync --ours" or "ralphgen sync --theirs"'
+                *others, last = found.conflicts
+                raise ProjectError.of([*map(Problem, others), Problem(last, hint)])
+            checked(lambda _own: found, own, theirs)
+            writer = EditWriter(database, own)
+            if found.changes:
+                database.closing(lambda _: True, lambda: writer.write(found.changes))
+                record_reason(database, session, IMPORTED, database.closed_tasks(), TOOL)
+            database.change(f"UPDATE {MARKER} SET rows_imported = ?", [self._commit])
+            masks.update(writer.masked)
+            done[:] = found.changes
+            if self._dry_run:
+                raise _DryRunError
+
+        session = f"{TOOL}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{secrets.token_hex(4)}"
+        with opened_database(root) as database, suppress(_DryRunError):
+            journal = database.journal(
+                session, {"recipe": RECIPE}, lambda: TOOL, ends_with_writes=True
+            )
+            database.before_writes.append(journal.begin)
+            database.has_tasks = bool(ralphs_tables(root))
+            database.writing(work)
+            if done and not self._is_new:
+                say(f"undo: ralphgen undo {session}")
+        for name in masks:
+            say(f'warning: set the secrets of the MCP servers of "{plain(name)}": they are "***"')
+        return tuple(done)
+
+    def renumbered(self) -> None:
+        """Give our new rows free numbers, in a transaction that the journal does not have."""
+        root = self._branch.root
+
+        def work() -> None:
+            own = own_of(database, root)
+            self._renumber(database, own, self._clashes(own))
+
+        with opened_database(root) as database:
+            database.has_tasks = bool(ralphs_tables(root))
+            database.writing(lambda: database.closing(lambda _: True, work))
+
+    def _rows(self, own: Own) -> tuple[Rows, Rows]:
+        """Return their rows and those of the base, as our database would have them."""
+        if self._read is None:
+            known = self._known(own)
+            theirs = self._branch.rows(self._files, own.tables, known)
+            columns = {name: table.columns for name, table in own.tables.items()}
+            refuse_unknown_columns(theirs, columns, self._branch.name)
+            base = self._branch.rows(self._base_files, own.tables, known, is_own=True)
+            base = own.rows if self._is_new else base
+            unsaid = {
+                table.name
+                for table in own.tables.values()
+                if not table.is_ralphs and _name(table.name) not in self._files
+            }
+            kept = {key: row for key, row in own.rows.items() if key[0] in unsaid}
+            theirs, base = own.ordered(theirs), own.ordered(base)
+            self._read = {**theirs, **kept}, {**base, **kept}
+        return self._read
+
+    def _known(self, own: Own) -> dict[str, Rows]:
+        """Return our own rows by the blobs of files that are the same there: no need to read."""
+        by_file: dict[str, dict[Key, Row]] = {}
+        for key, row in own.rows.items():
+            by_file.setdefault(_file_of(key, own), {})[key] = row
+        return {
+            blob: by_file.get(name, {})
+            for name, text in _files(own).items()
+            if (blob := self._files.get(name)) and object_of(text, blob) == blob
+        }
+
+    def _clashes(self, own: Own) -> dict[Key, int]:
+        """Return new numbers for our new rows whose number another new row has there."""
+        theirs, base = self._rows(own)
+        numbered = {
+            name
+            for name, table in own.tables.items()
+            if [table.kinds[column] for column in table.key] == ["INTEGER"]
+            and not (table.is_ralphs and name == "metadata")
+        }
+        clashing = [
+            key
+            for key, row in own.rows.items()
+            if key[0] in numbered and key not in base and key in theirs
+            if not _equal(row, {**row, **theirs[key]})
+        ]
+        highest = {name: 0 for name, _ in clashing}
+        for name, number in (*own.rows, *theirs) if clashing else ():
+            if name in highest and isinstance(number, int):
+                highest[name] = max(highest[name], number)
+        found: dict[Key, int] = {}
+        for key in sorted(clashing, key=_order):
+            highest[key[0]] += 1
+            found[key] = highest[key[0]]
+        return found
+
+    def _renumber(self, database: "Database", own: Own, moved: Mapping[Key, int]) -> None:
+        """Give rows other numbers, here and in all that refers to them.
+
+        Raises `ProjectError` for a claimed task: its session knows it by its number.
+        """
+        tasks = {
+            key[1]: number
+            for key, number in moved.items()
+            if key[0] == "tasks" and isinstance(key[1], int)
+        }
+        held = {*live_claims(database)} | self._branch.worked_on()
+        if working := sorted(held & {*tasks}):
+            named = ", ".join(map(str, working))
+            raise ProjectError(
+                f"another clone has pushed other tasks with the numbers of claimed ones: {named}",
+                'run "ralphgen sync" again when their sessions have ended',
+            )
+        self.moved[:] = [f"{shown_key(key)} is now {number}" for key, number in moved.items()]
+        numbers = _Numbers(database, own, self._rows(own)[1], moved)
+        numbers.write()
+        for task, number in tasks.items() if not self._dry_run else ():
+            self._branch.rename_work(task, number)
+
+
+def _is_new(before: Row | None, column: str, value: Value) -> bool:
+    return before is None or not same(before.get(column), value)
+
+
+class _Numbers:
+    """New numbers of rows, within a transaction that writes."""
+
+    def __init__(
+        self, database: "Database", own: Own, base: Rows, moved: Mapping[Key, int]
+    ) -> None:
+        self._database = database
+        self._own = own
+        self._base = base
+        self._moved = moved
+
+    def write(self) -> None:
+        """Write the rows, the references to them, the ledger, and a comment on each task."""
+        database, own = self._database, self._own
+        database.change(database.sql.DEFER_KEYS)
+        copied = [key for key in self._moved if not self._is_moved(key)]
+        for key in own.rows:
+            if changed := self._references(key):
+                self._change(key, changed)
+        for key in copied:
+            table = own.tables[key[0]]
+            database.change(
+                f"DELETE FROM {quoted(key[0])} WHERE {quoted(table.key[0])} = ?", [key[1]]
+            )
+        for name in {key[0] for key in self._moved}:
+            database.continue_numbers(name, own.tables[name].key[0])
+        self._write_ledger()
+        self._comment()
+
+    def _is_moved(self, key: Key) -> bool:
+        """Give a row its number; return False if it was copied, as the references forbid a move."""
+        database, table = self._database, self._own.tables[key[0]]
+        name, column, number = quoted(key[0]), table.key[0], self._moved[key]
+        if database.sql.TYPED:
+            database.change("SAVEPOINT ralphgen_number")
+        try:
+            sql = f"UPDATE {name} SET {quoted(column)} = ? WHERE {quoted(column)} = ?"
+            database.change(sql, [number, key[1]])
+        except database.refusals:
+            if database.sql.TYPED:
+                database.change("ROLLBACK TO SAVEPOINT ralphgen_number")
+        else:
+            return True
+        schema = self._own.schema.table(key[0])
+        stored = [one.name for one in schema.columns if not one.generated] if schema else []
+        names = ", ".join(quoted(one) for one in stored if one != column)
+        database.change(
+            f"INSERT INTO {name} ({quoted(column)}, {names}){database.sql.GIVEN_NUMBER} "
+            f"SELECT CAST(? AS bigint), {names} FROM {name} WHERE {quoted(column)} = ?",
+            [number, key[1]],
+        )
+        return False
+
+    def _references(self, key: Key) -> dict[str, Value]:
+        """Return the references of a row to moved rows; unchanged ones mean rows of the base."""
+        own, row, before = self._own, self._own.rows[key], self._base.get(key)
+        places = dict(own.tables[key[0]].references)
+        if own.has_tasks:
+            loose = ((column, parent) for table, column, parent in REFERENCES if table == key[0])
+            for column, parent in loose:
+                places.setdefault(column, (parent, key_column(parent)))
+        found: dict[str, Value] = {}
+        for column, (parent, named) in places.items():
+            value = row.get(column)
+            if value is None or parent not in own.tables or (named,) != own.tables[parent].key:
+                continue
+            if (parent, value) in self._moved and _is_new(before, column, value):
+                found[column] = self._moved[parent, value]
+        if key[0] == "tasks" and own.has_tasks:
+            value = row.get("depends_on")
+            needed = prerequisite_lists([value])[0] or []
+            moved = [self._moved.get(("tasks", one), one) for one in needed]
+            if moved != needed and _is_new(before, "depends_on", value):
+                found["depends_on"] = encode(moved)
+        return found
+
+    def _change(self, key: Key, values: Mapping[str, Value]) -> None:
+        table = self._own.tables[key[0]]
+        known: dict[str, Value] = dict(zip(table.key, key_values(key[1]), strict=True))
+        if key in self._moved:
+            known = {table.key[0]: self._moved[key]}
+        where = " AND ".join(f"{quoted(one)} = ?" for one in known)
+        marks = ", ".join(f"{quoted(one)} = ?" for one in values)
+        self._database.change(
+            f"UPDATE {quoted(key[0])} SET {marks} WHERE {where}",
+            [*self._spelled(table, values), *self._spelled(table, known)],
+        )
+
+    def _spelled(self, table: MovedTable, values: Mapping[str, Value]) -> list[object]:
+        if not self._own.is_typed:
+            return [*values.values()]
+        return [spelled(table.kinds[one], one, value) for one, value in values.items()]
+
+    def _write_ledger(self) -> None:
+        """Change the numbers in the ledger: its own columns, and the entries of the journal."""
+        database = self._database
+        columns = [
+            (table, column)
+            for table, column in database.rows(database.catalog.LEDGER_COLUMNS)
+            if table.startswith(PREFIX) and column in ("task_id", "task")
+        ]
+        referring = {
+            ("task_comments", "task_id"): "tasks",
+            **{
+                (table.name, column): place[0]
+                for table in self._own.tables.values()
+                for column, place in table.references.items()
+            },
+        }
+        for (name, old), new in self._moved.items():
+            if name == "tasks" and self._own.has_tasks:
+                for table, column in columns:
+                    its = quoted(column)
+                    sql = f"UPDATE {quoted(table)} SET {its} = ? WHERE {its} = ?"
+                    database.change(sql, [new, old])
+            key = self._own.tables[name].key[0]
+            self._write_journal(name, key, old, new, "AND row_key = ?", [str(old)])
+            for (table, column), parent in referring.items():
+                if parent == name:
+                    self._write_journal(table, column, old, new)
+            database.change(
+                f"UPDATE {PREFIX}journal SET row_key = ? WHERE table_name = ? AND row_key = ?",
+                [str(new), name, str(old)],
+            )
+
+    def _write_journal(
+        self,
+        table: str,
+        column: str,
+        old: object,
+        new: int,
+        where: str = "",
+        more: Sequence[str] = (),
+    ) -> None:
+        """Change a number in the entries of the journal; within a text its quotes are escaped."""
+        for end in ",}":
+            pair = f'"{column}":{old}{end}', f'"{column}":{new}{end}'
+            self._database.change(
+                f"UPDATE {PREFIX}journal SET before = replace(before, ?, ?), "
+                f"after = replace(after, ?, ?) WHERE table_name = ? {where}",
+                [*pair, *pair, table, *more],
+            )
+
+    def _comment(self) -> None:
+        """Add a comment to each moved task, which names its former number."""
+        table = self._own.tables.get(COMMENTS)
+        if table is None or not table.is_ralphs:
+            return
+        taken = [key[1] for key in (*self._own.rows,) if key[0] == COMMENTS]
+        taken += [number for key, number in self._moved.items() if key[0] == COMMENTS]
+        number = max((one for one in taken if isinstance(one, int)), default=0)
+        for key, task in self._moved.items():
+            if key[0] != "tasks":
+                continue
+            number += 1
+            row: dict[str, Value] = {
+                "id": number,
+                "task_id": task,
+                "author": RENUMBERED_BY,
+                "body": FORMERLY.format(key[1]),
+                "created": now(),
+            }
+            row = {name: value for name, value in row.items() if name in table.columns}
+            names, marks = ", ".join(map(quoted, row)), ", ".join("?" * len(row))
+            self._database.change(
+                f"INSERT INTO {quoted(COMMENTS)} ({names}){self._database.sql.GIVEN_NUMBER} "
+                f"VALUES ({marks})",
+                self._spelled(table, row),
+            )
+        self._database.continue_numbers(COMMENTS, table.key[0])

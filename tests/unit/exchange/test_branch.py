@@ -1,0 +1,209 @@
+"""Rows on a branch of their own travel between clones, and none is lost or doubled."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen, ran, refused
+from driving import query
+from git_merges import git
+from row_branches import (
+    BRANCH,
+    OWN,
+    TABLES,
+    add_comment,
+    add_task,
+    clone,
+    files,
+    first_clone,
+    merge_rows,
+    needed,
+    number,
+    rows_of,
+    synced,
+    tip,
+)
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """A clone whose rows are on the remote."""
+    root = first_clone(tmp_path)
+    merge_rows(root)
+    return root
+
+
+def test_the_branch_has_a_file_for_each_table_and_each_hundred_tasks(tmp_path: Path) -> None:
+    root = first_clone(tmp_path)
+    for task in (100, 101, 250):
+        query(
+            root,
+            "INSERT INTO tasks (id, feature, discipline, title) VALUES (?, 'auth', 'backend', 'x')",
+            task,
+        )
+    add_comment(root, 101, "here")
+    status = git(root, "status", "--porcelain")
+
+    done = synced(root)
+
+    found = files(root)
+    assert "nothing to change; all rows are pushed\n" == done.stderr
+    assert [
+        "disciplines.jsonl",
+        "features.jsonl",
+        "metadata.jsonl",
+        "task_comments-0002.jsonl",
+        "tasks-0001.jsonl",
+        "tasks-0002.jsonl",
+        "tasks-0003.jsonl",
+    ] == [*found]
+    assert [1, 2, 100] == [
+        json.loads(line)["row"]["id"] for line in found["tasks-0001.jsonl"].splitlines()
+    ]
+    assert sorted(rows_of(root).splitlines()) == sorted("".join(found.values()).splitlines())
+    assert status == git(root, "status", "--porcelain")
+    assert tip(root) == tip(tmp_path / "origin")
+
+
+def test_a_clone_has_the_tasks_of_the_branch(first: Path) -> None:
+    add_task(first, "Third", 1)
+    synced(first)
+
+    other = clone(first, "b")
+
+    assert rows_of(first) == rows_of(other)
+    assert tip(first) == tip(other)
+    assert "up to date" in ralphgen("check", other).stderr
+
+
+def test_three_clones_with_clashing_tasks_end_equal(first: Path) -> None:
+    a, b, c = first, clone(first, "b"), clone(first, "c")
+    add_task(a, "A one")
+    add_task(a, "A two", number(a, "A one"), 1)
+    add_comment(a, number(a, "A one"), "on A one")
+    add_comment(a, 1, "A on 1")
+    query(a, "UPDATE tasks SET status = 'done' WHERE id = 1")
+    add_task(b, "B one")
+    add_task(b, "B two", number(b, "B one"))
+    add_task(b, "B three", number(b, "B two"), number(b, "B one"), 2)
+    add_comment(b, number(b, "B one"), "on B one")
+    query(b, "UPDATE tasks SET title = 'Signed in' WHERE id = 1")
+    query(b, "UPDATE tasks SET depends_on = ? WHERE id = 2", f"[1, {number(b, 'B one')}]")
+    add_task(c, "C one")
+    add_task(c, "C two", number(c, "C one"))
+    add_comment(c, number(c, "C one"), "on C one")
+
+    outputs = [synced(root).stdout for root in (a, b, c, a, b)]
+
+    assert rows_of(a) == rows_of(b) == rows_of(c)
+    assert "" == outputs[0]
+    assert "task 3 is now 6\ntask 4 is now 7\n" in outputs[1]
+    assert [3, 4] == [number(a, title) for title in ("A one", "A two")]
+    assert [3, 1] == needed(a, "A two")
+    assert [number(a, "B two"), number(a, "B one"), 2] == needed(a, "B three")
+    assert [number(a, "C one")] == needed(a, "C two")
+    assert [1, number(a, "B one")] == needed(a, "Show the form")
+    assert [("done", "Signed in")] == query(a, "SELECT status, title FROM tasks WHERE id = 1")
+    for name in "ABC":
+        sql = "SELECT task_id FROM task_comments WHERE body = ?"
+        assert [(number(a, f"{name} one"),)] == query(a, sql, f"on {name} one")
+    assert [0] * 3 == [ralphgen("check", root).returncode for root in (a, b, c)]
+    assert "nothing to change; all rows are pushed\n" == synced(c).stderr
+
+
+def test_a_task_with_a_new_number_says_so(first: Path) -> None:
+    other = clone(first, "b")
+    add_task(first, "Ours")
+    add_task(other, "Theirs")
+    synced(first)
+    synced(other)
+
+    assert [("was task 3",)] == query(other, "SELECT body FROM task_comments WHERE task_id = 4")
+    found = ralphgen("task", "show", "3", "--project", other)
+    assert "task 3: Ours" in found.stdout
+    assert 'task 4 "Theirs" was task 3' in found.stderr
+
+
+def test_own_tables_follow(tmp_path: Path) -> None:
+    a = first_clone(tmp_path, *OWN, config=TABLES)
+    merge_rows(a)
+    b = clone(a, "b")
+    for root, name in ((a, "A"), (b, "B")):
+        add_task(root, f"{name} one")
+        query(
+            root,
+            "INSERT INTO customers (number, email, task, boss) "
+            "VALUES (1, ?, ?, NULL), (2, ?, NULL, 1)",
+            *(f"{name}@x.example", number(root, f"{name} one"), f"{name}2@x.example"),
+        )
+
+    for root in (a, b, a):
+        synced(root)
+
+    assert rows_of(a) == rows_of(b)
+    sql = "SELECT email, title FROM customers JOIN tasks ON tasks.id = task ORDER BY email"
+    assert [("A@x.example", "A one"), ("B@x.example", "B one")] == query(a, sql)
+    sql = (
+        "SELECT one.email, its.email FROM customers AS one "
+        "JOIN customers AS its ON its.number = one.boss ORDER BY one.email"
+    )
+    assert [("A2@x.example", "A@x.example"), ("B2@x.example", "B@x.example")] == query(a, sql)
+
+
+def test_two_values_for_a_column_stop_until_one_side_is_chosen(first: Path) -> None:
+    other = clone(first, "b")
+    query(first, "UPDATE tasks SET title = 'One', hints = 'h' WHERE id = 1")
+    query(first, "UPDATE features SET display_name = 'A' WHERE name = 'auth'")
+    query(other, "UPDATE tasks SET title = 'Two', priority = 'high' WHERE id = 1")
+    query(other, "UPDATE features SET display_name = 'B' WHERE name = 'auth'")
+    synced(first)
+    before = rows_of(other)
+
+    text = ralphgen("sync", "--project", other)
+
+    assert 1 == text.returncode
+    assert 'task 1: "title" is "Two" here and "One" there' in text.stderr
+    assert '"display_name" is "B" here and "A" there' in text.stderr
+    assert before == rows_of(other)
+    assert 0 == ralphgen("sync", "--ours", "--project", other).returncode
+    assert [("Two", "h", "high")] == query(other, "SELECT title, hints, priority FROM tasks WHERE id = 1")
+    synced(first)
+    assert rows_of(first) == rows_of(other)
+
+
+def test_removals_follow(first: Path) -> None:
+    other = clone(first, "b")
+    query(first, "DELETE FROM tasks WHERE id = 2")
+    synced(first)
+
+    assert "remove task 2\n" == synced(other).stdout
+    assert rows_of(first) == rows_of(other)
+
+
+def test_check_names_rows_that_are_behind(first: Path) -> None:
+    add_task(first, "New")
+    query(first, "UPDATE tasks SET title = 'x' WHERE id = 1")
+
+    assert "the branch of the rows is behind: task 1, task 3\n" in refused("check", first, code=1)
+    found = ralphgen("check", first, "--json")
+    assert (False, ["task 1", "task 3"]) == (
+        json.loads(found.stdout)["ok"],
+        json.loads(found.stdout)["rows"],
+    )
+    (first / ".ralph/db/ralph.db").unlink()
+    assert 0 == ralphgen("check", first).returncode
+
+
+def test_a_dry_run_changes_nothing(first: Path) -> None:
+    other = clone(first, "b")
+    add_task(first, "Ours")
+    add_task(other, "Theirs")
+    synced(first)
+    before = rows_of(other), tip(other)
+
+    shown = ran("sync", "--dry-run", "--project", other)
+
+    assert 'task 3 is now 4\nadd task 3 "Ours"\n' == shown
+    assert before == (rows_of(other), tip(other))
