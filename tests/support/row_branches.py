@@ -38,6 +38,8 @@ def first_clone(folder: Path, *statements: str, config: str = "") -> Path:
 def trusted(root: Path) -> Path:
     """The clone, whose remote the user has accepted: it is a path, and may have programs."""
     add_to_record(root, [item.digest for item in git_items(root, remote=True)])
+    done = ralphgen("trust", "--yes", "--project", root)
+    assert 0 == done.returncode, done.stderr
     return root
 
 
