@@ -429,6 +429,7 @@ class TestDoors:
             "ralphgen/environment/build.py",
             "ralphgen/ledger/backup.py",
             "ralphgen/emit/scaffold.py",
+            "ralphgen/exchange/branch.py",  # texts for git, in a temporary folder
             "ralphgen/files.py",
             "ralphgen/project/git.py",  # a repository for one question, in a temporary folder
             "ralphgen/project/approvals.py",  # removes a link in the place of its mark

@@ -49,6 +49,7 @@ from ralphgen.agents.process import (
     watched,
 )
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, Say, harmless, plain
+from ralphgen.exchange.branch import keep_rows
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.database import open_database, opened_database
@@ -763,6 +764,7 @@ def serve_session(
     finally:
         with suppress(RalphgenError):  # claims of a running server expire
             end_session(place.root, session.session_id)
+        keep_rows(place.root, say)
 
 
 def _nobody(_shown: object) -> bool:

@@ -155,6 +155,7 @@ def _launched(
 ) -> int:
     """Run the agent, let its task go, say what came of it, and return the exit code."""
     from ralphgen.agents.launch import last_lines, launch_session, line_writer
+    from ralphgen.exchange.branch import keep_rows
     from ralphgen.sessions.claims import NOT_MADE, end_claim, keep_claim
     from ralphgen.sessions.store import remove
 
@@ -173,6 +174,7 @@ def _launched(
             end = replace(end, status=status)
         except ProjectError as error:
             say(f"warning: {error}")
+    keep_rows(made.root, say)
     for line in last_lines(made, end):
         tell(line)
     if end.fault is not None:

@@ -228,8 +228,10 @@ def check(
             print_json({"ok": False, "ralphgen": __version__, "problems": found})
         raise
     if as_json:
-        rows = {} if behind is None else {"rows": [*behind]}
-        print_json({**report.as_json(), **({"ok": False} if behind else {}), **rows})
+        facts = report.as_json()
+        if behind is not None:
+            facts |= {"ok": facts["ok"] and not behind, "rows": [*behind]}
+        print_json(facts)
     elif report.drift:
         say(f"error: {report.summary()}\nhint: {report.hint()}")
         diff = harmless(report.drift.diff)

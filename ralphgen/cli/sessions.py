@@ -135,10 +135,12 @@ def end(session_id: SessionId, project: Project = Path(), as_json: Json = False)
     from ralphgen.project.root import database_place
     from ralphgen.sessions.claims import task_state
     from ralphgen.sessions.credentials import revoke_login
+    from ralphgen.exchange.branch import keep_rows
     from ralphgen.sessions.end import end_session
 
     root = _place(project, "end").root
     ended = end_session(root, session_id)
+    keep_rows(root, say)
     database = database_place(root)
     if database is not None and revoke_login(database, session_id) is False:
         say(f"warning: {STILL_OPEN}")

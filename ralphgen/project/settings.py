@@ -27,6 +27,7 @@ PUBLIC_URL = re.compile(
     r"https?://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?(/[A-Za-z0-9._~-]+)+"
 )
 PROJECT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+LOOPS_BRANCHES = "ralph/"
 BRANCH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 TEXT = "{text}"  # the place of a notification in a command
@@ -115,7 +116,7 @@ def _is_rows_branch(text: str) -> str:
     if (
         not all(BRANCH_PART.fullmatch(one) for one in parts)
         or text == "HEAD"
-        or parts[0].casefold() == "ralph"
+        or f"{text}/".casefold().startswith(LOOPS_BRANCHES)
         or any(".." in one or one.endswith((".", ".lock")) for one in parts)
     ):
         text = 'a branch outside of "ralph/", such as "ralphgen/rows"'

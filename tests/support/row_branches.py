@@ -15,10 +15,14 @@ from ralphgen.project.approvals import add_to_record
 
 BRANCH = "ralphgen/rows"
 CONFIG = f'[git]\nrows = "{BRANCH}"\n'
-OWN = (
-    "CREATE TABLE customers (number INTEGER PRIMARY KEY, email TEXT UNIQUE, task INTEGER "
-    "REFERENCES tasks (id), boss INTEGER REFERENCES customers (number))",
+OWN = """
+CREATE TABLE customers (
+    number INTEGER PRIMARY KEY,
+    email TEXT UNIQUE,
+    task INTEGER REFERENCES tasks (id),
+    boss INTEGER REFERENCES customers (number)
 )
+"""
 TABLES = "\n[tables.customers]\n"
 
 

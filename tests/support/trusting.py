@@ -21,6 +21,7 @@ COMMANDS = [
     ("init", "--no-install"),
     ("doctor",),
     ("export",),
+    ("sync",),
     ("task", "list"),
     ("task", "add", "x", "--feature", "f", "--discipline", "testing"),
     ("undo", "s"),

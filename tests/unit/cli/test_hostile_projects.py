@@ -142,6 +142,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("session", "brief", "task_execution", "--task", "1", "--json"),
     ("export",),
     ("import", f"file{IN_NAMES}.txt"),
+    ("sync",),
+    ("sync", "--dry-run", "--ours"),
     ("log",),
     ("log", "--json"),
     ("log", EVIL),

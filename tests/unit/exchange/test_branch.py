@@ -8,7 +8,6 @@ from command_line import ralphgen, ran, refused
 from driving import query
 from git_merges import git
 from row_branches import (
-    BRANCH,
     OWN,
     TABLES,
     add_comment,
@@ -127,7 +126,7 @@ def test_a_task_with_a_new_number_says_so(first: Path) -> None:
 
 
 def test_own_tables_follow(tmp_path: Path) -> None:
-    a = first_clone(tmp_path, *OWN, config=TABLES)
+    a = first_clone(tmp_path, OWN, config=TABLES)
     merge_rows(a)
     b = clone(a, "b")
     for root, name in ((a, "A"), (b, "B")):
@@ -168,7 +167,8 @@ def test_two_values_for_a_column_stop_until_one_side_is_chosen(first: Path) -> N
     assert '"display_name" is "B" here and "A" there' in text.stderr
     assert before == rows_of(other)
     assert 0 == ralphgen("sync", "--ours", "--project", other).returncode
-    assert [("Two", "h", "high")] == query(other, "SELECT title, hints, priority FROM tasks WHERE id = 1")
+    sql = "SELECT title, hints, priority FROM tasks WHERE id = 1"
+    assert [("Two", "h", "high")] == query(other, sql)
     synced(first)
     assert rows_of(first) == rows_of(other)
 

@@ -44,6 +44,8 @@ FIRST_VERSION = (
     "DROP TABLE ralphgen_runner",
     "ALTER TABLE ralphgen_evidence DROP COLUMN run",
     "ALTER TABLE ralphgen_ledger DROP COLUMN version",
+    "ALTER TABLE ralphgen_ledger DROP COLUMN rows_imported",
+    "ALTER TABLE ralphgen_ledger DROP COLUMN rows_exported",
     "ALTER TABLE ralphgen_ledger ADD COLUMN version INTEGER NOT NULL DEFAULT 1",
 )
 
