@@ -132,10 +132,10 @@ def list_(project: Project = Path(), as_json: Json = False) -> None:
 @session.command(example="ralphgen session end yap-20260210T120000Z-1a2b")
 def end(session_id: SessionId, project: Project = Path(), as_json: Json = False) -> None:
     """End an idle session and release its task."""
+    from ralphgen.exchange.branch import keep_rows
     from ralphgen.project.root import database_place
     from ralphgen.sessions.claims import task_state
     from ralphgen.sessions.credentials import revoke_login
-    from ralphgen.exchange.branch import keep_rows
     from ralphgen.sessions.end import end_session
 
     root = _place(project, "end").root
