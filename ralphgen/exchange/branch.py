@@ -59,8 +59,8 @@ from ralphgen.runtime.files.git import GitResult, run_git
 from ralphgen.runtime.files.main_tree import repository_of
 from ralphgen.runtime.processes.secrets import masked, passed_on
 from ralphgen.runtime.tasks.claims import live_claims, prerequisite_lists
-from ralphgen.runtime.tasks.proof import IMPORTED, record_reason
 from ralphgen.runtime.tasks.rows import encode
+from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
@@ -81,8 +81,13 @@ KINDS = {
     "120000": "a symbolic link",
     "160000": "a submodule",
 }
-WORK = ("refs/ralph/kept/", "refs/ralph/base/", "refs/ralph/work/", "refs/ralphgen/merges/")
+WORK = ("refs/ralph/kept/", "refs/ralph/base/", "refs/ralph/work/")
 BRANCHES = ("refs/heads/ralph/task-", "refs/ralph/began/ralph/task-")
+
+
+WAITING_MERGES = """
+SELECT task_id FROM ralphgen_merges WHERE state = 'waiting' AND task_id IS NOT NULL
+"""
 
 
 class _DryRunError(Exception):
@@ -684,7 +689,8 @@ class _Merge:
     def _renumber(self, database: "Database", own: Own, moved: Mapping[Key, int]) -> None:
         """Give rows other numbers, here and in all that refers to them.
 
-        Raises `ProjectError` for a claimed task: its session knows it by its number.
+        Raises `ProjectError` for a task that is claimed or waits for its merge: a session or the
+        queue knows it by its number.
         """
         tasks = {
             key[1]: number
@@ -692,11 +698,12 @@ class _Merge:
             if key[0] == "tasks" and isinstance(key[1], int)
         }
         held = {*live_claims(database)} | self._branch.worked_on()
+        held |= {task for (task,) in database.rows(WAITING_MERGES)}
         if working := sorted(held & {*tasks}):
             named = ", ".join(map(str, working))
             raise ProjectError(
-                f"another clone has pushed other tasks with the numbers of claimed ones: {named}",
-                'run "ralphgen sync" again when their sessions have ended',
+                f"another clone has pushed other tasks with the numbers of tasks in work: {named}",
+                'run "ralphgen sync" again when their sessions have ended and their work is merged',
             )
         self.moved[:] = [f"{shown_key(key)} is now {number}" for key, number in moved.items()]
         numbers = _Numbers(database, own, self._rows(own)[1], moved)
