@@ -410,27 +410,6 @@ def has_tags(folder: Folder, path: str) -> bool:
     return any(getattr(event, "tag", None) is not None for event in events)
 
 
-def member_tags(folder: Folder, path: str, number: int, key: str) -> dict[str, str]:
-    """Return the tags that a document gives to the members of a top-level mapping, by their names.
-
-    The tag of the mapping itself has an empty name. Raises `UnreadableError`.
-    """
-    if not has_tags(folder, path):
-        return {}
-    import yaml
-
-    _, text = _once("yaml", folder, path, lambda: _yaml(folder, path))
-    roots = yaml.compose_all(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
-    root: Any = [*roots][number]
-    tags: dict[str, str] = {}
-    for name, node in root.value if root.id == "mapping" else ():
-        if name.value == key:
-            tags[""] = node.tag
-            pairs = node.value if node.id == "mapping" else ()
-            tags |= {str(member.value): value.tag for member, value in pairs}
-    return tags
-
-
 def _once(kind: str, folder: Folder, path: str, parse: Callable[[], object]) -> Any:
     """Return the parsed file, or raise `UnreadableError`; it is parsed once for each real path."""
     folder.look(path)

@@ -124,20 +124,6 @@ INCLUDES: dict[str, tuple[dict[str, str], list[str]]] = {
         {"docker-compose.yml": service("db"), "compose.override.yaml": service("mail")},
         ["db", "mail"],
     ),
-    "removed by an override": (
-        {
-            "compose.yaml": service("db", "web"),
-            "compose.override.yaml": "services: {web: !reset null}",
-        },
-        ["db"],
-    ),
-    "services replaced by an override": (
-        {
-            "compose.yaml": service("db", "web"),
-            "compose.override.yaml": "services: !override {api: {image: a}}",
-        },
-        ["api"],
-    ),
     "variable file": (
         {
             ".env": "# files\nexport COMPOSE_FILE='b.yaml:a.yaml' # both\n",
@@ -188,10 +174,10 @@ INCLUDES: dict[str, tuple[dict[str, str], list[str]]] = {
     "several documents": (
         {
             "compose.yaml": f"{service('web', 'db')}---\n"
-            "include: [a.yaml]\nservices: {web: !reset null, api: {image: api}}\n",
+            "include: [a.yaml]\nservices: {api: {image: api}}\n",
             "a.yaml": f"{service('a')}---\n{service('b')}",
         },
-        ["db", "api", "a", "b"],
+        ["web", "db", "api", "a", "b"],
     ),
     "empty override and include": (
         {
@@ -299,20 +285,14 @@ def test_the_environment_goes_before_the_file_of_variables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {name: service(name.partition(".")[0]) for name in ("a.yaml", "b.yaml", "c.yaml")}
-    root = written(tmp_path, {".env": "COMPOSE_FILE=a.yaml\n", "more.env": "COMPOSE_FILE=c.yaml\n"})
-    written(tmp_path, {**files, "compose.yaml": service("own")})
+    root = written(tmp_path, {**files, ".env": "COMPOSE_FILE=a.yaml\n", "compose.yaml": ""})
 
     def names() -> list[str]:
         return [task.name for task in compose_tasks(Folder(root.path, root.path))][2:]
 
     assert ["a"] == names()
-    monkeypatch.setenv("COMPOSE_ENV_FILES", "more.env")
-    assert ["c"] == names()
     monkeypatch.setenv("COMPOSE_FILE", f"b.yaml{os.pathsep}c.yaml")
     assert ["b", "c"] == names()
-    monkeypatch.delenv("COMPOSE_FILE")
-    monkeypatch.setenv("COMPOSE_DISABLE_ENV_FILE", "true")
-    assert ["own"] == names()
 
 
 @pytest.mark.parametrize(

@@ -331,22 +331,6 @@ mod _e
         },
         [("c::x", None), ("d::x", None), ("_e::x", None)],
     ),
-    "what needs a module that does not exist is disabled": (
-        {
-            "justfile": r"""
-mod? none
-mod m
-a: none::x
-b: a
-c: (m::y 'z')
-d: && m::ok (e (b + 'x'))
-e none:
-b := 'x'
-""",
-            "m.just": "mod? none\ny z: none::x::y\nok:\n",
-        },
-        [("m::ok", None), ("d", None), ("e", None)],
-    ),
 }
 
 

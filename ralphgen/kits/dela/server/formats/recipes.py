@@ -58,17 +58,14 @@ Attributes = dict[str, list[Token]]  # the arguments, by the name
 
 
 class JustRecipe:
-    """A recipe: its `name`, whether `just` shows it, its description and its needs."""
+    """A recipe: its `name`, whether `just` shows it, and its description."""
 
-    __slots__ = ("description", "is_private", "name", "needs")
+    __slots__ = ("description", "is_private", "name")
 
-    def __init__(
-        self, name: str, *, is_private: bool, description: str | None, needs: Sequence[str]
-    ) -> None:
+    def __init__(self, name: str, *, is_private: bool, description: str | None) -> None:
         self.name = name
         self.is_private = is_private
         self.description = description
-        self.needs = tuple(needs)  # recipes, with the path of modules before the name
 
 
 class JustInclude:
@@ -199,24 +196,7 @@ def _recipe(
         name,
         is_private="private" in attributes or name.startswith("_"),
         description=description,
-        needs=list(_needs(tokens[colon + 1 :])),
     )
-
-
-def _needs(tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield the recipes behind the colon, without their arguments."""
-    words = [word if kind in {"name", "sign"} else "" for kind, word in tokens]
-    depth, before = 0, ""
-    path: list[str] = []
-    for (kind, word), after in zip(tokens, [*words[1:], ""], strict=False):
-        if kind == "name" and (not depth or (depth == 1 and before in {"(", "::"})):
-            if before != "::":
-                path.clear()
-            path.append(word)
-            if after != "::":
-                yield "::".join(path)
-        depth += (word in _OPENING) - (word in _CLOSING)
-        before = word
 
 
 def _outer(words: Sequence[str]) -> Iterator[tuple[int, str]]:
@@ -387,25 +367,23 @@ class JustSources:
     Afterwards `is_whole` is true if there were none.
     """
 
-    __slots__ = ("_absent", "_files", "_folder", "_found", "_named", "is_whole")
+    __slots__ = ("_files", "_folder", "_found", "_named", "is_whole")
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._found: dict[str, tuple[JustRecipe, _Place]] = {}
-        self._absent: set[str] = set()  # optional modules without a file
         self._files = 0
         self._named = 0
         self.is_whole = True
 
     def read(self, path: str) -> dict[str, tuple[JustRecipe, _Place]]:
-        """Return the recipes of a justfile, in order, that need no absent optional module.
+        """Return the recipes of a justfile, in order.
 
         Their names include the paths of their modules. Raises `UnreadableError` if the file itself
         cannot be read.
         """
         self._add(_Place(path))
-        disabled = self._disabled()
-        return {name: found for name, found in self._found.items() if name not in disabled}
+        return self._found
 
     def _add(self, place: _Place) -> None:
         """Add the definitions of a file and of the files that it names."""
@@ -456,8 +434,6 @@ class JustSources:
             if len(paths) > 1:
                 self._miss(before.path, f'names "{given}", which matches {len(paths)} files')
             return paths[0]
-        if source.is_optional and source.module:
-            self._absent.add(before.prefix + source.module)
         if not is_inside:
             self._miss(before.path, f'names "{given}", which is outside the project')
         elif not source.is_optional:
@@ -475,25 +451,6 @@ class JustSources:
         for name in self._folder.entries(place):
             if name == "mod.just" or name.lower() in NAMES:
                 yield os.path.join(place, name)
-
-    def _disabled(self) -> set[str]:
-        """Return the recipes that cannot run: they need an absent module, or a recipe that does."""
-        users: dict[str, list[str]] = {}
-        pending: list[str] = []
-        for name, (recipe, place) in self._found.items():
-            for need in (place.prefix + need for need in recipe.needs):
-                users.setdefault(need, []).append(name)
-                parts = need.split("::", _DEEPEST + 1)
-                modules = {"::".join(parts[:end]) for end in range(1, len(parts))}
-                if need not in self._found and modules & self._absent:
-                    pending.append(name)
-        disabled: set[str] = set()
-        while pending:
-            name = pending.pop()
-            if name not in disabled:
-                disabled.add(name)
-                pending += users.get(name, [])
-        return disabled
 
     def _miss(self, path: str, why: str) -> None:
         self.is_whole = False

@@ -304,7 +304,7 @@ def turbo_tasks(folder: Folder) -> Iterator[Task]:
     Files above the root of the project are not read. In the folder of the repository's turbo.json,
     the tasks include all packages of its workspace. In a package, they are the package's own tasks
     and the tasks of the configurations that it extends. Names such as `web#build` are unchanged,
-    since turbo takes them if the workspace has the package. Raises `UnreadableError`; an unusable
+    since turbo takes them. Raises `UnreadableError`; an unusable
     file of a package is reported.
     """
     path = _nearest(folder, folder.path)
@@ -318,10 +318,8 @@ def turbo_tasks(folder: Folder) -> Iterator[Task]:
         if os.path.dirname(path) == folder.path:
             for name, file in _below(folder):
                 tasks.setdefault(name, file)
-    known = _known_packages(folder, path) if any("#" in name for name in tasks) else None
     for name, file in tasks.items():
-        package, sign, _ = name.partition("#")
-        if is_word(name) and (not sign or known is None or package in known):
+        if is_word(name):
             yield Task(
                 name,
                 runner="turbo",
@@ -417,17 +415,6 @@ def _is_member(top: str, place: str, patterns: Sequence[str]) -> bool:
         if re.fullmatch("".join(parts), path):
             is_member = not is_out
     return is_member
-
-
-def _known_packages(folder: Folder, path: str) -> set[str] | None:
-    """Return the names of packages that tasks may name, or None if they are not certain."""
-    repository = path if not _extended(_read(folder, path)) else _repository(folder, folder.path)
-    top = os.path.dirname(repository or path)
-    members = _workspace(folder, top)
-    if members is None:
-        return None
-    packages = _packages(folder, top).items()
-    return {_REPOSITORY, *(name for name, place in packages if _is_member(top, place, members))}
 
 
 def _folders(folder: Folder, top: str, closed: set[str]) -> Iterator[str]:

@@ -10,7 +10,6 @@ from ..task import (
     Task,
     UnreadableError,
     mapping,
-    member_tags,
     merged,
     one_line,
     read_documents,
@@ -28,7 +27,6 @@ _SINGLE = ("workflow.yml", "workflow.yaml", ".github/workflow.yml", ".github/wor
 _MORE = ("workflows", "custom/workflows", ".gitlab/workflows")
 
 _RULES = ("include", "exclude", "allow_failures", "fast_finish")  # reserved keys of `jobs`
-_MOST_IMPORTS = 25  # limit of Travis
 
 
 def workflow_tasks(folder: Folder) -> Iterator[Task]:
@@ -69,60 +67,18 @@ def _inside(folder: Folder, name: str) -> Iterator[str]:
 def travis_tasks(folder: Folder) -> Iterator[Task]:
     """Yield one task for each named job, without a command; `travis` if there is none.
 
-    A job's description is its script. Imports are part of the file. Raises `UnreadableError` if the
-    file is not a mapping; an import that is not read is reported.
+    A job's description is its script. Raises `UnreadableError` if the file is not a mapping.
     """
     path = folder.first(".travis.yml")
     if path is None:
         return
-    builds: list[tuple[str, dict[str, Any]]] = []
-    pending = [path]
-    for file in pending:
-        try:
-            build = _travis_build(folder, file)
-        except UnreadableError as error:
-            if file == path:
-                raise
-            folder.report(error.path, error.why)
-            continue
-        builds.append((file, build))
-        imports = build.get("import")
-        for source in imports if isinstance(imports, list) else [imports]:
-            other = _imported(folder, path, file, source)
-            if other is not None and other not in pending and len(pending) <= _MOST_IMPORTS:
-                pending.append(other)
-    found: dict[str, tuple[str, Any]] = {}
-    for file, build in builds:
-        for name, job in _jobs(build).items():
-            found.setdefault(name, (file, job))
-    shared = next((text for _, build in builds if (text := _script(build))), None)
-    for name, (file, job) in (found or {"travis": (path, {})}).items():
-        text = _script(mapping(job)) or shared
-        yield Task(name, runner="travis", argv=(), path=os.path.realpath(file), description=text)
-
-
-def _travis_build(folder: Folder, path: str) -> dict[str, Any]:
-    """Return the Travis configuration of a file. Raises `UnreadableError`."""
     build = read_yaml(folder, path)
     if build is not None and not isinstance(build, dict):
         raise UnreadableError(path, "must be a mapping")
-    return mapping(build)
-
-
-def _imported(folder: Folder, top: str, source: str, given: object) -> str | None:
-    """Return the file of an import; None if it is not read, which is reported."""
-    name = given if isinstance(given, str) else mapping(given).get("source")
-    if not isinstance(name, str) or not name:
-        return None
-    name = name.partition("@")[0]
-    path = os.path.normpath(os.path.join(os.path.dirname(top), name))
-    if ":" in name or not name.isprintable() or not folder.is_inside(path):
-        folder.report(source, f'imports "{name}", which is outside the project')
-    elif folder.is_file(path):
-        return path
-    else:
-        folder.report(source, f'imports "{name}", which does not exist')
-    return None
+    shared = _script(mapping(build))
+    for name, job in (_jobs(mapping(build)) or {"travis": {}}).items():
+        text, real = _script(mapping(job)) or shared, os.path.realpath(path)
+        yield Task(name, runner="travis", argv=(), path=real, description=text)
 
 
 def _jobs(build: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +130,6 @@ MOST_FILES = 200
 _DEEPEST = 20  # chain of files that include each other
 _SERVICE = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")  # Compose's rule, except options
 _REMOTE = re.compile(r"\w+://|git@|[\w.-]+\.git(?:#|$)|github\.com/|oci:")
-_TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _LINE = re.compile(
     r"""^[^\S\n]*+(?:export[^\S\n]+)?([\w.-]+)[^\S\n]*[=:][^\S\n]*+
     (?:'([^']*+)'|"((?>[^"\\]|\\.)*+)"|([^\n]*))""",
@@ -282,38 +237,19 @@ class _Project:
     def _merge(self, path: str, services: dict[str, tuple[str, dict[str, Any]]]) -> list[object]:
         """Merge the services of a file into the earlier ones, and return its includes."""
         includes: list[object] = []
-        for number, project in enumerate(read_documents(self._folder, path)):
-            tags = member_tags(self._folder, path, number, "services")
-            includes += self._merge_document(path, project, tags, services)
-        return includes
-
-    def _merge_document(
-        self,
-        path: str,
-        project: object,
-        tags: Mapping[str, str],
-        services: dict[str, tuple[str, dict[str, Any]]],
-    ) -> list[object]:
-        if not isinstance(project, dict):
-            raise UnreadableError(path, "is not a Compose file: it must be a mapping")
-        found = project.get("services") or {}
-        if tags.get("") in {"!reset", "!override"}:
-            services.clear()
-            found = {} if tags[""] == "!reset" else found
-        if not isinstance(found, dict):
-            raise UnreadableError(path, "is not a Compose file: its services must be a mapping")
-        for name, written in merged(found, MOST_SERVICES).items():
-            body = merged(written)
-            if tags.get(name) == "!reset":
-                services.pop(name, None)
-            elif name in services and tags.get(name) != "!override":
-                first, before = services[name]
+        for project in read_documents(self._folder, path):
+            if not isinstance(project, dict):
+                raise UnreadableError(path, "is not a Compose file: it must be a mapping")
+            found, more = project.get("services") or {}, project.get("include") or []
+            if not isinstance(found, dict):
+                raise UnreadableError(path, "is not a Compose file: its services must be a mapping")
+            for name, written in merged(found, MOST_SERVICES).items():
+                body = merged(written)
+                first, before = services.get(name, (path, {}))
                 services[name] = first, {**before, **body, **_merged_build(before, body)}
-            else:
-                services[name] = path, body
-        includes = project.get("include") or []
-        if not isinstance(includes, list):
-            raise UnreadableError(path, "is not a Compose file: its includes must be a list")
+            if not isinstance(more, list):
+                raise UnreadableError(path, "is not a Compose file: its includes must be a list")
+            includes += [*more]
         return includes
 
     def _included(
@@ -373,24 +309,18 @@ def _texts(value: object) -> list[str]:
 def _environment(folder: Folder, files: Sequence[str], before: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a project, completed from its files of variables.
 
-    `files` are the default files. Unreadable files are reported.
+    Unreadable files are reported.
     """
-    found = dict(before)
-    if files == [folder.place(".env")]:
-        if before.get("COMPOSE_DISABLE_ENV_FILE") in _TRUE:
-            return found
-        if named := before.get("COMPOSE_ENV_FILES"):
-            files = [folder.place(name) for name in named.split(",")]
     own: dict[str, str] = {}
     for path in files:
         if not folder.is_inside(path):
             folder.report(path, "is outside the project: its variables were not read")
         elif folder.is_file(path):
             try:
-                own |= _variables(folder.text(path), found)
+                own |= _variables(folder.text(path), before)
             except UnreadableError as error:
                 folder.report(error.path, error.why)
-    return {**own, **found}
+    return {**own, **before}
 
 
 def _variables(text: str, before: Mapping[str, str]) -> dict[str, str]:
