@@ -178,3 +178,25 @@ def test_the_hosts_of_a_project_open_no_host_that_is_not_public(
         error = rye.refuses("execute", item_type="tool", item_id="ask")
 
         assert why in error["message"]
+
+
+def test_the_policy_is_fixed_when_the_server_is_written(tmp_path: Path) -> None:
+    """Neither the config nor the emitted settings are read while it runs."""
+    for rye in opened(tmp_path, 'policy = "trusted"', 'policy = "off"'):
+        rye.put("tool", "hello", python_tool("hello", MARKS))
+        for name in (".ralph/ralphgen.toml", ".ralph/mcp/rye/settings.py"):
+            text = (rye.root / name).read_text(encoding="utf-8")
+            put(rye.root / name, text.replace("trusted", "off"))
+
+            assert "UNSIGNED" == rye.refuses("execute", item_type="tool", item_id="hello")["code"]
+
+
+def test_a_trusted_tool_does_not_run_in_the_python_of_a_repository(tmp_path: Path) -> None:
+    for rye in opened(tmp_path, ""):
+        rye.signed("tool", "hello", python_tool("hello", MARKS))
+        put(rye.root / ".venv/bin/python", "#!/bin/sh\ntouch brought\n").chmod(0o755)
+        (warning,) = rye.run("tool", "hello")["metadata"]["warnings"]
+
+        assert 'the project\'s own ".venv" is not used under the policy "trusted"' in warning
+        assert (rye.root / "made").exists()
+        assert not (rye.root / "brought").exists()

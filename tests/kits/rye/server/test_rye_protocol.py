@@ -1,25 +1,20 @@
 """Five tools without a prefix over stdio: arguments, errors and undisturbed frames."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from lifelines import Lifeline
 from rye_projects import (
     TYPES,
     Rye,
     frames,
-    put,
-    python_tool,
     rye_project,
     serving,
     session,
     variables,
-    yaml_tool,
 )
 from wire import Wire
 
@@ -35,26 +30,6 @@ CONTRACT = {
     "help": ([], ["topic"]),
 }
 """Required and optional arguments of each tool."""
-PRINTS = """
-import os
-import subprocess
-import sys
-
-print("at import")
-
-def execute(params, project_path):
-    print('{"jsonrpc": "2.0", "id": 1, "result": {}}')
-    os.write(1, b"to the descriptor\\n")
-    sys.stdout.buffer.write(b"\\xff\\n")
-    subprocess.run(["echo", "from a child"], check=True)
-    return "what it answers"
-"""
-READS_INPUT = """
-import sys
-
-def execute(params, project_path):
-    return [sys.stdin.read(), sys.stdin.read()]
-"""
 
 
 @pytest.fixture(scope="module")
@@ -76,32 +51,6 @@ def wire(tmp_path: Path) -> Iterator[Wire]:
 
 def schemas(rye: Rye) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool["inputSchema"] for tool in rye.driver.tools()}
-
-
-def lay(folder: Path, name: str, text: str) -> None:
-    """Write a tool to the project of the wire."""
-    put(folder / "project/.ai/tools" / name, text)
-
-
-def call(folder: Path, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Return the parameters of a request that calls a tool."""
-    place = {"project_path": str((folder / "project").resolve())}
-    return {"name": tool, "arguments": {**place, **arguments}}
-
-
-def execution(folder: Path, item_id: str, **arguments: Any) -> dict[str, Any]:
-    return call(folder, "execute", item_type="tool", item_id=item_id, **arguments)
-
-
-def everything(folder: Path) -> dict[str, Any]:
-    return call(folder, "search", item_type="all", query="")
-
-
-def answered(frame: dict[str, Any]) -> dict[str, Any]:
-    """Return the decoded text of a call's result."""
-    (block,) = frame["result"]["content"]
-    told: dict[str, Any] = json.loads(block["text"])
-    return told
 
 
 def test_there_are_exactly_five_tools_of_bare_names(rye: Rye) -> None:
@@ -233,89 +182,6 @@ def test_null_stands_for_an_argument_that_is_left_out(rye: Rye) -> None:
     answer = json.loads(text)
 
     assert (False, "all", 10, 0) == (failed, answer["source"], answer["limit"], answer["offset"])
-
-
-def test_what_a_tool_prints_is_no_line_of_the_server(tmp_path: Path, wire: Wire) -> None:
-    lay(tmp_path, "python.py", python_tool("python", PRINTS))
-    words = '{"jsonrpc": "2.0", "id": 2, "result": {}}'
-    config = {"command": "sh", "args": ["-c", 'echo "$0"; echo more >&2', words]}
-    lay(tmp_path, "command.yaml", yaml_tool("command", config=config))
-    python = answered(wire.ask("tools/call", execution(tmp_path, "python")))
-    command = answered(wire.ask("tools/call", execution(tmp_path, "command")))
-    found = answered(wire.ask("tools/call", everything(tmp_path)))
-    wire.leave()
-    assert wire.process.stdout is not None
-
-    assert ("success", "what it answers") == (python["status"], python["data"])
-    assert (f"{words}\n", "more\n") == (command["data"]["stdout"], command["data"]["stderr"])
-    assert "success" == found["status"]
-    assert ("", 0) == (wire.process.stdout.read(), wire.end())
-
-
-def test_a_tool_that_reads_its_input_takes_nothing_of_what_the_client_writes(
-    tmp_path: Path, wire: Wire
-) -> None:
-    """Upstream's tools read the client's requests, so the server never answered them."""
-    lay(tmp_path, "python.py", python_tool("python", READS_INPUT))
-    lay(tmp_path, "command.yaml", yaml_tool("command", config={"command": "cat"}))
-    for number, params in enumerate(
-        [
-            execution(tmp_path, "python"),
-            execution(tmp_path, "command"),
-            everything(tmp_path),
-            execution(tmp_path, "python"),
-        ],
-        100,
-    ):
-        wire.send("tools/call", params, id=number)
-    told = {frame["id"]: answered(frame) for frame in (wire.read() for _ in range(4))}
-
-    assert ["", ""] == told[100]["data"] == told[103]["data"]
-    assert ("", 0) == (told[101]["data"]["stdout"], told[101]["data"]["return_code"])
-    assert 2 == sum(result["source"] == "project" for result in told[102]["results"])
-
-
-def test_calls_after_one_that_hangs_are_answered_before_it(tmp_path: Path, wire: Wire) -> None:
-    gate = tmp_path / "gate"
-    os.mkfifo(gate)
-    config = {"command": "cat", "args": [str(gate)]}
-    lay(tmp_path, "hangs.yaml", yaml_tool("hangs", config=config))
-    lay(tmp_path, "quick.py", python_tool("quick"))
-    wire.send("tools/call", execution(tmp_path, "hangs"), id="hangs")
-    found = answered(wire.ask("tools/call", everything(tmp_path)))
-    quick = answered(wire.ask("tools/call", execution(tmp_path, "quick")))
-    with gate.open("w", encoding="utf-8") as writer:
-        writer.write("at last\n")
-    last = wire.read()
-
-    assert {"hangs", "quick"} <= {result["id"] for result in found["results"]}
-    assert "success" == quick["status"]
-    assert ("hangs", "at last\n") == (last["id"], answered(last)["data"]["stdout"])
-
-
-def test_calls_after_one_that_ran_out_of_time_are_answered(tmp_path: Path) -> None:
-    code = "import time\n\ndef execute(params, project_path):\n    time.sleep(600)\n"
-    with serving(tmp_path, settings=f"{OFF}\nmax_timeout = 1") as rye:
-        rye.put("tool", "slow", python_tool("slow", code))
-        rye.put("tool", "quick")
-        error = rye.refuses("execute", item_type="tool", item_id="slow")
-        ran = rye.run("tool", "quick", who="Bob")["data"]["params"]
-        found = rye.found("quick")
-
-    assert ("TIMEOUT", {"who": "Bob"}, ["quick"]) == (error["code"], ran, found)
-
-
-def test_a_tool_that_hangs_goes_with_the_client(tmp_path: Path, wire: Wire) -> None:
-    life = Lifeline(tmp_path / "life")
-    config = {"command": "sh", "args": ["-c", f"exec 3>{life.path}; echo >&3; exec sleep 600"]}
-    lay(tmp_path, "hangs.yaml", yaml_tool("hangs", config=config))
-    wire.send("tools/call", execution(tmp_path, "hangs"), id=1)
-    assert life.was_held()
-    wire.leave()
-
-    assert 0 == wire.end()
-    assert life.was_let_go()
-    life.close()
 
 
 def test_two_sessions_on_one_project_see_each_others_items(tmp_path: Path) -> None:

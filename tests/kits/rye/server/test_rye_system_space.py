@@ -10,19 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from driving import create_project
 from rye_projects import (
-    HTTP_CLIENT,
     KITS,
-    SUBPROCESS,
     SYSTEM_ITEMS,
     Rye,
     put,
     python_tool,
     serving,
     session,
-    yaml_tool,
 )
 
 from ralphgen.kits.rye import system_items
@@ -73,36 +69,6 @@ def test_the_space_holds_these_items_and_no_other_file(rye: Rye) -> None:
     assert system_items() == files
 
 
-@pytest.mark.parametrize("kind", SYSTEM_ITEMS)
-def test_a_search_finds_all_of_them(alone: Rye, kind: str) -> None:
-    found = alone.says("search", item_type=kind, query="", source="system", sort_by="name")
-    results = found["results"]
-
-    assert [*SYSTEM_ITEMS[kind]] == sorted(result["id"] for result in results)
-    assert {("system", kind)} == {(result["source"], result["type"]) for result in results}
-    assert all(result["description"] for result in results)
-
-
-@pytest.mark.parametrize(("kind", "item_id"), EVERY)
-def test_each_is_valid_as_it_comes(alone: Rye, kind: str, item_id: str) -> None:
-    answer = alone.load(kind, item_id)
-
-    assert ("system", "valid") == (answer["source"], answer["signature"]["state"])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("kind", "item_id"), EVERY)
-def test_each_is_no_longer_valid_when_a_byte_of_it_was_changed(
-    tmp_path: Path, kind: str, item_id: str
-) -> None:
-    with serving(tmp_path) as rye:
-        (path,) = (rye.system / FORMATS[kind]).glob(f"{item_id}.*")
-        path.write_bytes(path.read_bytes() + b"\n")
-        answer = rye.load(kind, item_id)
-
-    assert "modified" == answer["signature"]["state"]
-
-
 @pytest.mark.parametrize(("kind", "item_id"), [pair for pair in EVERY if "/core/" not in pair[1]])
 def test_a_copy_in_the_project_can_be_signed_without_a_warning(
     alone: Rye, kind: str, item_id: str
@@ -112,20 +78,6 @@ def test_a_copy_in_the_project_can_be_signed_without_a_warning(
 
     assert ("signed", []) == (signed["status"], signed["warnings"])
     assert "valid" == alone.load(kind, item_id, source="project")["signature"]["state"]
-
-
-@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["tool"])
-def test_the_text_of_a_core_tool_can_be_signed_under_another_id(alone: Rye, item_id: str) -> None:
-    text = system_items()[f"tools/{item_id}.yaml"]
-    name = f"demo/{item_id.rpartition('/')[2]}"
-    fields = {**yaml.safe_load(text), "category": "demo"}
-    executor = fields.pop("executor_id") or SUBPROCESS  # only the system has primitives
-    told = json.dumps({**fields, "executor_id": executor})
-    alone.put("tool", name, told, extension=".yaml")
-
-    signed = alone.sign("tool", name)
-
-    assert ("signed", []) == (signed["status"], signed["warnings"])
 
 
 @pytest.mark.parametrize("item_id", SYSTEM_ITEMS["directive"])
@@ -185,37 +137,6 @@ def test_the_python_example_runs(alone: Rye) -> None:
     put(alone.root / "three.txt", "a\nb\nc\n")
 
     assert {"lines": 3} == alone.run("tool", "text/count-lines", file="three.txt")["data"]
-
-
-@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["tool"])
-def test_a_core_tool_passes_a_dry_run(alone: Rye, item_id: str) -> None:
-    answer = alone.says("execute", item_type="tool", item_id=item_id, dry_run=True)
-
-    assert "validation_passed" == answer["status"]
-    assert item_id == answer["chain"][0]["item_id"]
-
-
-def test_a_command_runs_through_the_primitive(alone: Rye) -> None:
-    alone.signed("tool", "demo/say", yaml_tool("demo/say"), extension=".yaml")
-    answer = alone.run("tool", "demo/say", text="hello")
-
-    assert ["demo/say", SUBPROCESS] == chain(answer)
-    assert ("hello\n", 0) == (answer["data"]["stdout"], answer["data"]["return_code"])
-
-
-def test_a_request_goes_through_the_primitive(alone: Rye) -> None:
-    config = {"url": "https://127.0.0.1:9/{place}"}
-    alone.signed(
-        "tool",
-        "demo/ask",
-        yaml_tool("demo/ask", executor_id="http_client", config=config),
-        extension=".yaml",
-    )
-    given = {"item_type": "tool", "item_id": "demo/ask", "parameters": {"place": "here"}}
-    checked = alone.says("execute", **given, dry_run=True)
-
-    assert ["demo/ask", HTTP_CLIENT] == chain(checked)
-    assert "EXECUTION_FAILED" == alone.refuses("execute", **given)["code"]  # no public host
 
 
 def chain(answer: dict[str, Any]) -> list[str]:

@@ -55,12 +55,6 @@ class TestPython:
         assert int is type(answer["metadata"]["duration_ms"])
         assert ["off", "unsigned"] == [answer["metadata"][name] for name in ("policy", "signature")]
 
-    def test_what_it_prints_is_no_part_of_that(self, workspace: Workspace) -> None:
-        code = "def main():\n    print('{\"ok\": true}')\n    os.system('echo x')\n    return [1]"
-        put_python(workspace, f"import os\n{code}")
-
-        assert [1] == workspace.run("demo/x")["data"]
-
     def test_an_exception_is_a_failure_in_its_own_words(self, workspace: Workspace) -> None:
         put_python(workspace, "def main():\n    raise ValueError('no such thing')")
         error = workspace.refuses("tool", "demo/x")
@@ -70,30 +64,6 @@ class TestPython:
         assert {"stderr"} == {*error.facts["details"]}
         assert 3 == len(error.facts["chain"])
         assert "off" == error.facts["metadata"]["policy"]
-
-    @pytest.mark.parametrize("ending", ["", ", end=''"])
-    def test_what_it_printed_stands_before_its_traceback(
-        self, workspace: Workspace, ending: str
-    ) -> None:
-        put_python(workspace, f"def main():\n    print('here'{ending})\n    raise ValueError")
-        written = workspace.refuses("tool", "demo/x").facts["details"]["stderr"]
-
-        assert "here" == written[:4]
-        assert 0 < written.index("Traceback")
-
-    def test_what_it_printed_is_told_although_it_ends_at_once(self, workspace: Workspace) -> None:
-        put_python(workspace, "import os\ndef main():\n    print('here')\n    os._exit(3)")
-
-        assert "here\n" == workspace.refuses("tool", "demo/x").facts["details"]["stderr"]
-
-    def test_one_that_takes_its_output_away_still_has_a_traceback(
-        self, workspace: Workspace
-    ) -> None:
-        source = "import sys\ndef main():\n    sys.stdout.close()\n    raise ValueError('no')"
-        put_python(workspace, source)
-        written = workspace.refuses("tool", "demo/x").facts["details"]["stderr"]
-
-        assert "ValueError: no" in written
 
     def test_a_failure_that_is_returned_is_one_and_keeps_its_data(
         self, workspace: Workspace
@@ -116,14 +86,6 @@ class TestPython:
         put_python(workspace, "import os\ndef main():\n    os.kill(os.getpid(), 9)")
 
         assert "killed by signal 9 before" in str(workspace.refuses("tool", "demo/x"))
-
-    @pytest.mark.parametrize("value", ["{1, 2}", "object()", "float('nan')", "1e999"])
-    def test_what_is_no_json_is_refused(self, workspace: Workspace, value: str) -> None:
-        put_python(workspace, f"def main():\n    return {value}")
-        error = workspace.refuses("tool", "demo/x")
-
-        assert "EXECUTION_FAILED" == error.code
-        assert "cannot be converted to JSON" in str(error)
 
     def test_the_bytes_that_were_checked_are_those_that_run(self, workspace: Workspace) -> None:
         """With line ends of another kind, a byte order mark and letters beyond ASCII."""
@@ -186,14 +148,6 @@ class TestOrder:
 
     def test_one_item_that_is_not_there_is_told(self, workspace: Workspace) -> None:
         assert "ITEM_NOT_FOUND" == workspace.refuses("tool", "demo/none").code
-
-    @pytest.mark.slow
-    def test_no_failure_shows_the_servers_own_traceback(self, workspace: Workspace) -> None:
-        put_python(workspace, "def main():\n    raise KeyError('k')")
-        error = workspace.refuses("tool", "demo/x")
-
-        assert "Traceback" not in str(error)
-        assert "python_shim" not in error.facts["details"]["stderr"]
 
 
 class TestDirective:

@@ -1,7 +1,6 @@
 """Commands of tools as real processes: output, input, limits and children."""
 
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from lifelines import PATIENCE, Lifeline, children, open_files, until
-from scripts import REPOSITORY
 
 from ralphgen.kits.rye.server.commands import (
     MAX_OUTPUT,
@@ -32,16 +30,6 @@ os.setsid()
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 os.write(3, b"there\\n")
 time.sleep(60)
-"""
-
-# A server that runs its argument.
-SERVER = """
-import os, sys
-from ralphgen.runtime.processes import Jobs
-from ralphgen.kits.rye.server.commands import Command, begin
-
-command = Command(["sh", "-c", sys.argv[1]], "/", os.environ, b"", 60)
-begin(Jobs(most=16), command).outcome()
 """
 
 
@@ -99,14 +87,6 @@ class TestOutcome:
 
         assert (None, 9, False) == (outcome.return_code, outcome.signal, outcome.timed_out)
 
-    def test_bytes_that_are_no_text_are_replaced(self, jobs: Jobs) -> None:
-        assert "a\ufffdb" == shell(jobs, r"printf 'a\377b'").stdout
-
-    def test_words_arrive_as_they_are_without_a_shell(self, jobs: Jobs) -> None:
-        words = ("two words", "$HOME", "; rm", "*", "", "ä", "--", "-x\n")
-
-        assert "".join(f"<{word}>" for word in words) == run(jobs, "printf", "<%s>", *words).stdout
-
     def test_the_environment_is_what_was_given(self, jobs: Jobs) -> None:
         names = {line.partition("=")[0] for line in run(jobs, "env").stdout.splitlines()}
 
@@ -135,50 +115,6 @@ class TestOutcome:
         assert "\ufffd" not in outcome.stdout
         assert MAX_OUTPUT - 1 == len(outcome.stdout.encode())
 
-    def test_many_small_writes_are_read_in_little_time(self, jobs: Jobs) -> None:
-        program = "import os\nfor _ in range(200_000): os.write(1, b'x')"
-        outcome = run(jobs, sys.executable, "-S", "-c", program)
-
-        assert 200_000 == len(outcome.stdout)
-
-
-class TestInput:
-    """A command reads the passed input, never the server's standard input."""
-
-    def test_much_input_comes_back(self, jobs: Jobs) -> None:
-        """More than both pipes can buffer: only writing, or only reading, would deadlock."""
-        data = b"0123456789abcde\n" * 60_000
-        outcome = run(jobs, "cat", stdin=data)
-
-        assert (0, data) == (outcome.return_code, outcome.stdout.encode())
-
-    def test_no_input_is_an_end_of_file(self, jobs: Jobs) -> None:
-        assert (0, "") == (run(jobs, "cat").return_code, run(jobs, "cat").stdout)
-
-    @pytest.mark.parametrize(
-        "program", ["echo done", "exec <&-; echo done", "read line; echo done"]
-    )
-    def test_whoever_does_not_read_it_is_not_waited_for(self, jobs: Jobs, program: str) -> None:
-        outcome = shell(jobs, program, b"a line\n" * 100_000)
-
-        assert (0, "done\n") == (outcome.return_code, outcome.stdout)
-
-    def test_it_is_read_also_after_the_outputs_were_closed(
-        self, jobs: Jobs, tmp_path: Path
-    ) -> None:
-        text = f"exec >&- 2>&-; sleep 0.1; wc -c >'{tmp_path}/count'"
-        shell(jobs, text, b"x" * 500_000)
-
-        assert 500_000 == int((tmp_path / "count").read_text(encoding="utf-8"))
-
-    def test_a_child_that_holds_it_unread_delays_nothing(self, jobs: Jobs) -> None:
-        before = time.monotonic()
-        outcome = shell(jobs, "exec 4<&0; sleep 60 <&4 >&- 2>&- & echo $!", b"x" * 500_000)
-        os.kill(int(outcome.stdout), 9)
-
-        assert 0 == outcome.return_code
-        assert time.monotonic() - before < PATIENCE / 2
-
 
 class TestLimit:
     """No process of a command outlives its time limit."""
@@ -205,17 +141,6 @@ class TestLimit:
         outcome = run(jobs, "sh", "-c", text, timeout=1.5)
 
         assert (True, 7) == (outcome.timed_out, outcome.return_code)
-
-    @TABLE
-    def test_what_left_the_session_ends_at_the_limit_too(
-        self, jobs: Jobs, lifeline: Lifeline
-    ) -> None:
-        text = f"exec 3>$LINE; {sys.executable} -S -c '{DAEMON}' & wait"
-        outcome = begun(jobs, "sh", "-c", text, timeout=1.5, lifeline=lifeline).outcome()
-
-        assert outcome.timed_out
-        assert lifeline.was_held()
-        assert lifeline.was_let_go()
 
     @TABLE
     def test_leaving_ends_all_of_it_without_waiting(self, jobs: Jobs, lifeline: Lifeline) -> None:
@@ -266,28 +191,9 @@ class TestLimit:
         with pytest.raises(CodedError, match="the server is ending"):
             begun(jobs, "true")
 
-    @TABLE
-    def test_the_kill_of_the_server_ends_it(self, lifeline: Lifeline) -> None:
-        argv = (sys.executable, "-c", SERVER, f"exec 3>$LINE; {sys.executable} -S -c '{DAEMON}'")
-        environment = {**os.environ, "LINE": str(lifeline.path)}
-        with subprocess.Popen(argv, cwd=REPOSITORY, env=environment) as server:
-            assert lifeline.was_held()
-            server.kill()
-
-        assert lifeline.was_let_go()
-
 
 class TestOffspring:
     """Child processes that outlive a command."""
-
-    def test_one_that_holds_the_pipes_delays_nothing(self, jobs: Jobs) -> None:
-        before = time.monotonic()
-        outcome = shell(jobs, "sleep 60 & echo $!")
-        took = time.monotonic() - before
-        os.kill(int(outcome.stdout), 9)
-
-        assert 0 == outcome.return_code
-        assert took < PATIENCE / 4
 
     def test_nothing_is_kept_of_one_whose_outcome_was_taken(self, jobs: Jobs) -> None:
         for _ in range(40):  # more than can run concurrently
