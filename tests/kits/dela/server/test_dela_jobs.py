@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,15 +103,6 @@ class TestStatus:
         assert found["error"] is None
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["completed_at"])
         assert ["3"] == found["args"]
-
-    def test_an_end_by_force_of_others_is_a_failure(self, dela: Driver) -> None:
-        pid = begun(dela, "hold", "started")
-        os.kill(pid, signal.SIGKILL)
-        found = ended(dela, pid)
-
-        assert ("failed", None, 9) == (found["state"], found["exit_code"], found["signal"])
-        assert "signal 9" in found["error"]
-        assert found["completed_at"]
 
     def test_a_name_tells_all_its_processes_the_newest_first(self, dela: Driver) -> None:
         pids = [run(dela, "code", str(code)) for code in (4, 5, 6)]
@@ -288,13 +278,6 @@ class TestStopping:
             dela, "task_stop", pid=pid
         )
         assert ("exited", 0) == (job(dela, pid)["state"], job(dela, pid)["exit_code"])
-
-    def test_who_was_ended_by_others_cannot_be_stopped(self, dela: Driver) -> None:
-        pid = begun(dela, "hold", "started")
-        os.kill(pid, signal.SIGKILL)
-        ended(dela, pid)
-
-        assert -32603 == refusal(dela, "task_stop", pid=pid).code
 
     def test_a_process_that_nobody_started_cannot_be_stopped(self, dela: Driver) -> None:
         """This includes a running process: the test's own."""

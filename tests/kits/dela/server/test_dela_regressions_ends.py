@@ -4,19 +4,16 @@ R14 and R15 were faults of other servers; the numbers refer to the list of fault
 built against.
 """
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
-from typing import Any
 
 import pytest
 from asking_dela import FILES, VERSIONS, asking, living, start_of
-from dela_projects import BOTH_VERSIONS, allow, entry, project_with, serving
-from driving import Driver, Era
-from lifelines import PATIENCE, Lifeline, until
+from dela_projects import allow, entry, project_with
+from lifelines import Lifeline, until
 from wire import Wire
 
 AT_ONCE = 2.0  # seconds; the grace period of tasks
@@ -142,14 +139,6 @@ class TestEnds:
         assert ({way: -SIGKILL if way in KILLED else 0 for way in ways}, []) == (codes, left)
         assert took < AT_LAST
 
-    @pytest.mark.parametrize("end", KILLED.values(), ids=KILLED)
-    def test_r15_even_a_server_that_is_killed_leaves_nothing(
-        self, root: Path, home: Path, lifeline: Lifeline, end: Callable[[Wire], None]
-    ) -> None:
-        _, took, _ = self.ended(root, home, lifeline, ("polite", 300), end)
-
-        assert took < AT_ONCE
-
     def ended(
         self,
         root: Path,
@@ -262,86 +251,3 @@ class TestCancelling:
             assert until(lambda: not client.call("status")["running"])
             (found,) = client.call("task_status", pid=pid)["jobs"]
             assert ("failed", 9) == (found["state"], found["signal"])
-
-    def test_a_background_task_outlives_the_call_that_started_it(
-        self, root: Path, home: Path
-    ) -> None:
-        """Cancelling an answered call has no effect."""
-        with asking(root, home) as client:
-            client.send("start", "task_start", unique_name="hold", wait_for_exit_seconds=0)
-            pid = json.loads(client.answer("start")["result"]["content"][0]["text"])["pid"]
-            client.cancel("start")
-            for _ in range(10):
-                found = client.call("task_status", pid=pid)["jobs"][0]
-
-            assert "running" == found["state"]
-
-    @pytest.mark.parametrize("wait", [0, 300], ids=["background", "waiting"])
-    def test_a_client_that_no_longer_reads_leaves_no_task(
-        self, root: Path, home: Path, lifeline: Lifeline, wait: int
-    ) -> None:
-        """It may still write: the first unread answer ends the server."""
-        with asking(root, home) as client:
-            client.send("start", "task_start", **start_of("polite", lifeline, wait))
-            if not wait:
-                client.answer("start")
-            assert lifeline.was_held()
-            assert client.server.process.stdout is not None
-            client.server.process.stdout.close()
-            client.send("status", "status")
-
-            assert lifeline.was_let_go()
-            assert 0 == client.server.end()
-            assert "Traceback" not in client.server.errors()
-
-
-class TestTogether:
-    """Concurrent calls do not wait for each other, and the number of tasks is limited."""
-
-    @pytest.mark.parametrize("era", BOTH_VERSIONS)
-    def test_starts_do_not_wait_for_each_other(self, tmp_path: Path, era: Era) -> None:
-        """Each of twenty tasks ends only when all of them run."""
-        meeting = """\
-#!/bin/sh
-touch "$1/$$"
-until [ "$(ls "$1" | wc -l)" -ge 20 ]; do sleep 0.05; done
-"""
-        root = project_with(tmp_path / "project", {"meet.sh": meeting})
-        room = tmp_path / "room"
-        room.mkdir()
-        start = {"unique_name": "meet", "args": [str(room)], "wait_for_exit_seconds": 60}
-        with serving(root, tmp_path / "home", era=era) as dela:
-            answers = together(dela, [start] * 20)
-
-        assert [{"state": "exited", "exit_code": 0, "initial_output": ""}] * 20 == answers
-
-    def test_fifty_of_sixty_are_started_and_ten_are_refused(
-        self, root: Path, tmp_path: Path, lifeline: Lifeline
-    ) -> None:
-        with serving(root, tmp_path / "home") as dela:
-            answers = together(dela, [start_of("polite", lifeline, 1)] * 60)
-            pids = {answer["pid"] for answer in answers if isinstance(answer, dict)}
-            running = {told["pid"] for told in dela.call("status")["running"]}
-            refusals = [answer for answer in answers if not isinstance(answer, dict)]
-            assert lifeline.was_held()
-            processes = living(lifeline) if Path("/proc/self").exists() else 50
-
-        assert (50, pids) == (len(pids), running)
-        assert [(-32603, "Maximum number of concurrent jobs (50) reached")] * 10 == refusals
-        assert 50 == processes
-        assert lifeline.was_let_go()
-
-
-def together(dela: Driver, starts: list[dict[str, Any]]) -> list[Any]:
-    """Return the answers of concurrent starts; code and message for a refused one."""
-    calls = [
-        dela.portal.start_task_soon(dela.client.call_tool, "task_start", start) for start in starts
-    ]
-    found: list[Any] = []
-    for call in calls:
-        error: Any = call.exception(2 * PATIENCE)
-        if error is None:
-            found.append(json.loads(getattr(call.result().content[0], "text", "")))
-        else:
-            found.append((error.error.code, error.error.message))
-    return found

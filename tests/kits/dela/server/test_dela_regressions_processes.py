@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import allow, at_home, begun, entry, job, project_with, refusal, serving
+from dela_projects import allow, at_home, entry, job, project_with, serving
 from driving import Driver, context_for, on_context
-from lifelines import PATIENCE, Lifeline, until
+from lifelines import PATIENCE, Lifeline
 from wire import MODERN, running
 
 FOR_EVER = 300  # seconds; the longest wait for the end of a task
@@ -78,12 +78,6 @@ def soon(driver: Driver, tool: str, **arguments: Any) -> Future[Any]:
     return driver.portal.start_task_soon(driver.client.call_tool, tool, arguments)
 
 
-def told(driver: Driver, name: str) -> list[dict[str, Any]]:
-    """Return the server's facts about the processes of a task."""
-    jobs: list[dict[str, Any]] = driver.call("task_status", unique_name=name)["jobs"]
-    return jobs
-
-
 def test_r1_no_quick_task_is_ever_answered_as_running(dela: Driver) -> None:
     for number in range(40):
         answer = dela.call(
@@ -91,21 +85,6 @@ def test_r1_no_quick_task_is_ever_answered_as_running(dela: Driver) -> None:
         )
         expected = {"state": "exited", "exit_code": 0, "initial_output": f"quick {number}\n"}
         assert expected == answer
-
-
-@pytest.mark.parametrize("name", ["family", "deaf"])
-@pytest.mark.parametrize("grace", [0, 1])
-def test_r3_a_stop_leaves_nothing_of_what_a_task_has_started(
-    dela: Driver, lifeline: Lifeline, name: str, grace: int
-) -> None:
-    """This includes processes that ignore requests, and processes in new groups."""
-    pid = begun(dela, name, "started", args=[str(lifeline.path)])
-    assert lifeline.was_held()
-    stopped = dela.call("task_stop", pid=pid, grace_period=grace)
-
-    assert lifeline.was_let_go()
-    assert stopped["status"] in {"graceful", "killed"}
-    assert "running" != job(dela, pid)["state"]
 
 
 def test_r14_a_task_that_is_waited_for_is_seen_and_can_be_stopped(
@@ -128,23 +107,6 @@ def test_r14_a_task_that_is_waited_for_is_seen_and_can_be_stopped(
 
     assert '"state":"failed"' in block.text
     assert '"signal":15' in block.text
-
-
-def test_r29_no_signal_is_sent_to_the_id_of_a_process_that_has_ended(
-    dela: Driver, lifeline: Lifeline, tmp_path: Path
-) -> None:
-    """Its process group still exists; a signal would reach a child, which must continue."""
-    gate = tmp_path / "gate"
-    given = {"args": [str(lifeline.path), str(gate)], "wait_for_exit_seconds": 60}
-    assert "exited" == dela.call("task_start", unique_name="leaving", **given)["state"]
-    assert lifeline.was_held()
-    pid = told(dela, "leaving")[0]["pid"]
-    code = refusal(dela, "task_stop", pid=pid, grace_period=0).code
-
-    gate.touch()
-
-    assert -32603 == code
-    assert until(lambda: "child done" in dela.call("task_output", pid=pid)["lines"])
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])

@@ -22,7 +22,6 @@ from dela_projects import (
     serving,
 )
 from driving import Driver, connected
-from lifelines import until
 from making_sessions import client_of, opened
 
 MOST_BYTES = 8192  # limit of an answer with output
@@ -200,22 +199,6 @@ class TestEnds:
         assert f"signal {number}" in answer["error"]
         assert "last words\n" == answer["initial_output"]
 
-    def test_there_is_nothing_to_read_for_a_task(self, dela: Driver) -> None:
-        assert "at the end\n" == run(dela, "input")["initial_output"]
-
-    def test_an_end_is_not_held_up_by_a_child_that_lives_on(
-        self, dela: Driver, tmp_path: Path
-    ) -> None:
-        """The child keeps the output open, and its later output belongs to the task."""
-        gate = tmp_path / "gate"
-        answer = run(dela, "parent", args=[str(gate)])
-        (pid, *_) = remembered(dela, "parent")
-        gate.touch()
-        both = ["parent done", "child done"]
-
-        assert ("exited", "parent done\n") == (answer["state"], answer["initial_output"])
-        assert until(lambda: both == dela.call("task_output", pid=pid)["lines"])
-
 
 class TestWaiting:
     """A start waits as long as requested, and never longer than the task takes."""
@@ -228,25 +211,6 @@ class TestWaiting:
         assert {"state", "pid", "initial_output"} == answer.keys()
         assert answer["pid"] in [told["pid"] for told in dela.call("status")["running"]]
         dela.call("task_stop", pid=answer["pid"])
-
-    def test_what_was_printed_before_the_answer_stays_in_the_output(
-        self, dela: Driver, tmp_path: Path
-    ) -> None:
-        pid = begun(dela, "gated", "waiting", args=[str(tmp_path / "gate")])
-        (tmp_path / "gate").touch()
-        ended(dela, pid)
-
-        assert ["waiting", "done"] == dela.call("task_output", pid=pid)["lines"]
-
-    def test_one_task_can_run_several_times_at_once(self, dela: Driver) -> None:
-        pids = [begun(dela, "hold", "started") for _ in range(3)]
-        running = [told["pid"] for told in dela.call("status")["running"]]
-        for pid in pids:
-            dela.call("task_stop", pid=pid)
-
-        assert 3 == len(set(pids))
-        assert pids == running
-        assert pids[::-1] == remembered(dela, "hold")[:3]
 
 
 class TestFurther:
@@ -296,16 +260,6 @@ class TestFurther:
         there = root / "other"
 
         assert f"{there}\n{there}\n" == run(dela, "where", cwd=str(there))["initial_output"]
-
-    def test_a_task_is_told_its_folder_even_if_no_shell_is_between(
-        self, dela: Driver, root: Path
-    ) -> None:
-        """As PWD, which a shell would correct by itself."""
-        assert f"{root}\n" == run(dela, "folder")["initial_output"]
-
-    @pytest.mark.parametrize("name", ["build-m", "build-ma", "build-make"])
-    def test_a_longer_suffix_means_the_same_task(self, dela: Driver, name: str) -> None:
-        assert "built\n" == run(dela, name)["initial_output"]
 
 
 class TestMuch:
