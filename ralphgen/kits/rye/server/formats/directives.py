@@ -36,6 +36,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
+    from xml.etree.ElementTree import Element
 
 DEEPEST = 100  # nested elements
 MAX_ELEMENTS = 10_000  # elements
@@ -50,57 +51,38 @@ class RefusedXmlError(Exception):
     """Text that is not accepted as XML."""
 
 
-class Element:
-    """An element; `content` lists its texts and child elements in order."""
+def _content(element: Element) -> list[str | Element]:
+    """Return the texts and child elements of an element, in order."""
+    content: list[str | Element] = [element.text or ""]
+    for child in element:
+        content += (child, child.tail or "")
+    return content
 
-    __slots__ = ("attributes", "content", "tag")
 
-    def __init__(self, tag: str, attributes: dict[str, str]) -> None:
-        self.tag = tag
-        self.attributes = attributes
-        self.content: list[str | Element] = []
+def _text(element: Element) -> str:
+    """Return the direct text of an element, stripped."""
+    return "".join(each for each in _content(element) if isinstance(each, str)).strip()
 
-    @property
-    def elements(self) -> list[Element]:
-        """Return the child elements."""
-        return [each for each in self.content if isinstance(each, Element)]
 
-    @property
-    def text(self) -> str:
-        """Return the direct text, stripped."""
-        return "".join(each for each in self.content if isinstance(each, str)).strip()
+def _is_plain(element: Element) -> bool:
+    """Return whether an element contains only text."""
+    return not element.attrib and not len(element)
 
-    @property
-    def flat_text(self) -> str:
-        """Return all text, including that of nested elements."""
-        return "".join(self.texts()).strip()
 
-    @property
-    def is_plain(self) -> bool:
-        """Return whether the element contains only text."""
-        return not self.attributes and not any(isinstance(each, Element) for each in self.content)
+def _parts(element: Element) -> list[Any]:
+    """Return the non-blank texts and the elements, as JSON objects, in order."""
+    return [
+        each.strip() if isinstance(each, str) else _json(each)
+        for each in _content(element)
+        if not isinstance(each, str) or each.strip()
+    ]
 
-    def parts(self) -> list[Any]:
-        """Return the non-blank texts and the elements, as JSON objects, in order."""
-        return [
-            each.json() if isinstance(each, Element) else each.strip()
-            for each in self.content
-            if isinstance(each, Element) or each.strip()
-        ]
 
-    def json(self) -> dict[str, Any]:
-        """Return the element as JSON; `text` precedes the `children`, which may be strings."""
-        parts = self.parts()
-        text = parts.pop(0) if parts and isinstance(parts[0], str) else ""
-        return {"tag": self.tag, "attributes": self.attributes, "text": text, "children": parts}
-
-    def texts(self) -> Iterator[str]:
-        """Yield all texts in order."""
-        for each in self.content:
-            if isinstance(each, Element):
-                yield from each.texts()
-            else:
-                yield each
+def _json(element: Element) -> dict[str, Any]:
+    """Return an element as JSON; `text` precedes the `children`, which may be strings."""
+    parts = _parts(element)
+    text = parts.pop(0) if parts and isinstance(parts[0], str) else ""
+    return {"tag": element.tag, "attributes": element.attrib, "text": text, "children": parts}
 
 
 class Cut:
@@ -152,16 +134,40 @@ class Cut:
 
 
 def read_elements(cut: Cut) -> Element:
-    """Return the root element; raises `RefusedXmlError`."""
+    """Return the root element; raises `RefusedXmlError`.
+
+    Entities can expand without limit or read local files, so declarations are refused.
+    """
+    from xml.etree.ElementTree import TreeBuilder
     from xml.parsers.expat import ExpatError, ParserCreate
 
-    builder = _Builder()
+    builder = TreeBuilder()
+    depth = count = 0
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth, count
+        depth += 1
+        count += 1
+        if depth > DEEPEST:
+            raise RefusedXmlError(f"has elements nested more than {DEEPEST} levels deep")
+        if count > MAX_ELEMENTS:
+            raise RefusedXmlError(f"has more than {MAX_ELEMENTS} elements")
+        builder.start(tag, attributes)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+        builder.end(tag)
+
+    def declaration(*_: object) -> None:
+        raise RefusedXmlError('"DOCTYPE" is not supported: remove it')
+
     parser = ParserCreate()
     parser.buffer_text = True
-    parser.StartElementHandler = builder.start
-    parser.EndElementHandler = builder.end
-    parser.CharacterDataHandler = builder.text
-    parser.StartDoctypeDeclHandler = builder.declaration
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = builder.data
+    parser.StartDoctypeDeclHandler = declaration
     try:
         parser.Parse(cut.xml, True)
     except ExpatError as error:
@@ -171,38 +177,7 @@ def read_elements(cut: Cut) -> Element:
         raise RefusedXmlError(f"{cut.place(parser.CurrentLineNumber)}: {error}") from error
     except ValueError as error:
         raise RefusedXmlError(f"is not valid XML: {error}") from error
-    return builder.root.elements[0]
-
-
-class _Builder:
-    """Builds elements from parser events."""
-
-    __slots__ = ("_left", "_open", "root")
-
-    def __init__(self) -> None:
-        self.root = Element("", {})
-        self._open = [self.root]
-        self._left = MAX_ELEMENTS
-
-    def start(self, tag: str, attributes: dict[str, str]) -> None:
-        if len(self._open) > DEEPEST:
-            raise RefusedXmlError(f"has elements nested more than {DEEPEST} levels deep")
-        self._left -= 1
-        if self._left < 0:
-            raise RefusedXmlError(f"has more than {MAX_ELEMENTS} elements")
-        element = Element(tag, attributes)
-        self._open[-1].content.append(element)
-        self._open.append(element)
-
-    def end(self, _: str) -> None:
-        self._open.pop()
-
-    def text(self, text: str) -> None:
-        self._open[-1].content.append(text)
-
-    def declaration(self, *_: object) -> None:
-        """Refuse entities, which can expand without limit or read local files."""
-        raise RefusedXmlError('"DOCTYPE" is not supported: remove it')
+    return builder.close()
 
 
 _FENCE = re.compile(r"^(?:```xml[ \t]*+|(`{4,}+)([^`\n]*+))$", re.MULTILINE)
@@ -261,16 +236,16 @@ class _Reading:
         self.metadata["outputs"] = []
         if root.tag != "directive":
             self.problems.append(f'the root element must be "directive", found {shown(root.tag)}')
-        further, root.attributes = root.attributes, {}
+        further, root.attrib = root.attrib, {}
         for key in ("name", "version", "extends"):
             if key in further:
                 self.metadata[key] = further.pop(key)
         if further:
             self.metadata["attributes"] = further
         seen: set[str] = set()
-        for element in sorted(root.elements, key=lambda each: each.tag != "metadata"):
+        for element in sorted(root, key=lambda each: each.tag != "metadata"):
             if element.tag == "metadata":
-                for inner in element.elements:
+                for inner in element:
                     self._field(inner, seen)
                 self._keep_rest(element)
             else:
@@ -283,13 +258,13 @@ class _Reading:
         if key in seen:
             self.problems.append(f"duplicate element {shown(element.tag)}")
         elif key in _TEXTS:
-            self.metadata[key] = element.flat_text
-            self._keep(element, element.is_plain)
+            self.metadata[key] = "".join(element.itertext()).strip()
+            self._keep(element, _is_plain(element))
         elif key in _OBJECTS:
             self.metadata[key] = _object(element, "content")
         elif key in _LISTS:
-            self.metadata[key] = [each.json() for each in element.elements]
-            self._keep(element, not element.attributes and not element.text)
+            self.metadata[key] = [_json(each) for each in element]
+            self._keep(element, not element.attrib and not _text(element))
         elif key in _MEMBERS:
             self._members(element, key)
         else:
@@ -299,18 +274,18 @@ class _Reading:
 
     def _members(self, element: Element, key: str) -> None:
         """Add the inputs, steps or outputs."""
-        members = [each for each in element.elements if each.tag == _MEMBERS[key]]
+        members = [each for each in element if each.tag == _MEMBERS[key]]
         if key == "inputs":
             self.metadata[key] = [self._input(each) for each in members]
         elif key == "outputs":
             self.metadata[key] = [_object(each, "description") for each in members]
         else:
             self.metadata["steps"] = [_step(each) for each in members]
-            if element.text and element.is_plain:
-                self.metadata["process"] = element.text
+            if _text(element) and _is_plain(element):
+                self.metadata["process"] = _text(element)
                 return
-        whole = not element.attributes and not element.text
-        self._keep(element, whole and len(members) == len(element.elements))
+        whole = not element.attrib and not _text(element)
+        self._keep(element, whole and len(members) == len(element))
 
     def _input(self, element: Element) -> dict[str, Any]:
         given = _object(element, "description")
@@ -329,7 +304,7 @@ class _Reading:
     def _keep(self, element: Element, known: bool) -> None:
         """Add an element to `elements` unless the metadata already contains all of it."""
         if not known:
-            self._elements().append(element.json())
+            self._elements().append(_json(element))
 
     def _elements(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.metadata.setdefault("elements", [])
@@ -337,15 +312,15 @@ class _Reading:
 
     def _keep_rest(self, element: Element) -> None:
         """Add the attributes and text of an element to `elements`."""
-        if element.attributes or element.text:
-            rest = {"tag": element.tag, "attributes": element.attributes, "text": element.text}
+        if element.attrib or _text(element):
+            rest = {"tag": element.tag, "attributes": element.attrib, "text": _text(element)}
             self._elements().append(rest | {"children": []})
 
 
 def _object(element: Element, key: str) -> dict[str, Any]:
     """Return the attributes of an element, with its text under `key` and its children."""
-    found = element.json()
-    members: dict[str, Any] = dict(element.attributes)
+    found = _json(element)
+    members: dict[str, Any] = dict(element.attrib)
     if found["text"]:
         members[key] = "\n".join(filter(None, (members.get(key), found["text"])))
     if found["children"]:
@@ -355,21 +330,21 @@ def _object(element: Element, key: str) -> dict[str, Any]:
 
 def _step(element: Element) -> dict[str, Any]:
     """Return a step; `content` is set if it has more than plain parts."""
-    further = dict(element.attributes)
+    further = dict(element.attrib)
     step: dict[str, Any] = {"name": further.pop("name")} if "name" in further else {}
     if further:
         step["attributes"] = further
     whole = True
-    for inner in element.elements:
+    for inner in element:
         if inner.tag in {"description", "action"} and inner.tag not in step:
-            step[inner.tag] = inner.flat_text
-            whole = whole and inner.is_plain
+            step[inner.tag] = "".join(inner.itertext()).strip()
+            whole = whole and _is_plain(inner)
         else:
             whole = False
-    if element.text:
-        step["text"] = element.text
-    if not whole or (element.text and element.elements):
-        step["content"] = element.parts()
+    if _text(element):
+        step["text"] = _text(element)
+    if not whole or (_text(element) and len(element)):
+        step["content"] = _parts(element)
     return step
 
 
