@@ -6,8 +6,14 @@ from typing import Any, Literal
 
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import KitPlan, Names, ServerPlan
-from ralphgen.planning.preview import entries_of, listed_bytes, supposed_session
+from ralphgen.planning.model import (
+    KitPlan,
+    Names,
+    ServerPlan,
+    entries_of,
+    listed_bytes,
+    supposed_session,
+)
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.model import OwnRecipe, Removal
 from ralphgen.runtime.errors import one_line

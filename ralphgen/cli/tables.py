@@ -12,8 +12,7 @@ from ralphgen.cli.row_tables import HUES, PageConsole, page_console
 from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import SessionRecord
-from ralphgen.planning.model import KitPlan, ServerPlan
-from ralphgen.planning.preview import listed_bytes, listed_tools
+from ralphgen.planning.model import KitPlan, ServerPlan, listed_bytes, listed_tools
 from ralphgen.project.model import Column, Finding, ProjectFacts
 from ralphgen.project.model import Table as DatabaseTable
 from ralphgen.project.root import database_shown

@@ -18,8 +18,8 @@ from ralphgen.planning.model import (
     ServerPlan,
     SkillPlan,
     Step,
+    listed_tools,
 )
-from ralphgen.planning.preview import listed_tools
 from ralphgen.rendering.templates import rendered
 from ralphgen.runtime.policy import GRANTS, OPTIONAL, OWN, REQUIRED, RULES, WITHIN, Policy, Recipe
 from ralphgen.runtime.protocol.skills import effect_of

@@ -32,8 +32,7 @@ from ralphgen.kits.project import Project
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
-from ralphgen.planning.model import ServerPlan
-from ralphgen.planning.preview import long_lists
+from ralphgen.planning.model import ServerPlan, long_lists
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import (
     config_lock,

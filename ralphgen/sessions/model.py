@@ -8,8 +8,7 @@ from typing import Any
 
 from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import Names
-from ralphgen.planning.preview import listed_bytes
+from ralphgen.planning.model import Names, listed_bytes
 from ralphgen.project.config import LaunchConfig
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.store import SYSTEM

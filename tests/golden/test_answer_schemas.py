@@ -12,8 +12,7 @@ from jsonschema import Draft202012Validator
 from lanes import shortened
 
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import ServerPlan
-from ralphgen.planning.preview import listed_bytes, listed_tools
+from ralphgen.planning.model import ServerPlan, listed_bytes, listed_tools
 from ralphgen.runtime.protocol.answers import add_schemas
 
 KEYWORDS = {"type", "properties", "items"}

@@ -14,8 +14,7 @@ from sources import PACKAGE, runtime_text
 import ralphgen
 from ralphgen.files import Files
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import ServerPlan
-from ralphgen.planning.preview import listed_tools
+from ralphgen.planning.model import ServerPlan, listed_tools
 
 TEXTS = {
     "specum/prompts/": "specum/texts/prompts",

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.project import Project
-from ralphgen.planning.preview import listed_tools
+from ralphgen.planning.model import listed_tools
 from ralphgen.runtime.encoding import DIGITS, JSON
 from ralphgen.runtime.tool import portable
 

@@ -13,8 +13,7 @@ from driving import connected, create_project
 from ralphgen.authority import Reach, asked_tools
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import ServerPlan
-from ralphgen.planning.preview import EXAMPLES, supposed_session
+from ralphgen.planning.model import EXAMPLES, ServerPlan, supposed_session
 
 pytestmark = pytest.mark.slow
 

@@ -7,8 +7,7 @@ from cases import lay_down
 
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import KitPlan, PlannedTool, ServerPlan
-from ralphgen.planning.preview import supposed_session
+from ralphgen.planning.model import KitPlan, PlannedTool, ServerPlan, supposed_session
 from ralphgen.planning.server import KitDefinition
 from ralphgen.runtime.kit import standard_instructions
 from ralphgen.runtime.policy import RULES
