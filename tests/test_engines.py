@@ -36,10 +36,10 @@ ASKING = {
         "planning/model.py": "name",
         "planning/additions.py": "name",
         "planning/server.py": "name",
-        "project/inspect.py": "place",
+        "project/inspect.py": "flag name place",
         "project/model.py": "name place",
         "project/root.py": "class name place",
-        "project/settings.py": "name place",
+        "project/config.py": "name place",
         "rendering/server.py": "name",  # the emitted package
     },
     "opens the database": {"project/database.py": "class driver place"},
@@ -62,23 +62,21 @@ ASKING = {
     "a server's logins, rights, variable or connection, which a file does not have": {
         "cli/sessions.py": "place",
         "kits/access.py": "class place",
-        "kits/ralph/access.py": "place",
-        "kits/ralph/kit.py": "place",
+        "kits/ralph/columns.py": "place",
+        "kits/ralph/__init__.py": "place",
         "agents/adapters.py": "place",
         "runtime/processes/secrets.py": "name",
         "sessions/credentials.py": "class driver place",
     },
     "the compiler and the catalog of one engine, found by its name": {
         "project/queries/prepare_postgresql.py": "class driver place",
-        "project/queries/prepare.py": "name place",
         "project/queries/prepare_sqlite.py": "class driver",
     },
     "values and names depend on whether columns have types": {
         "board/disciplines.py": "flag",
         "exchange/move.py": "class flag",  # also the time limit, which a long import ends
         "ledger/record.py": "flag",
-        "planning/indexes.py": "place",
-        "project/served_tables.py": "flag",  # only untyped databases have virtual tables
+        "planning/access.py": "place",
         "runtime/rows/__init__.py": "flag",
     },
     "entries of state files are rows or lines": {

@@ -18,7 +18,7 @@ from ralphgen import __version__
 from ralphgen.emit.verify import TRUST_EDITED
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, UsageError, plain, suggestion
 from ralphgen.project.root import FOLDER, ProjectPlace
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 from ralphgen.runtime.encoding import JsonReader, sha256_hex, write_written_json, written_number
 from ralphgen.runtime.errors import StartError
 from ralphgen.runtime.policy import FULL, Policy, Recipe

@@ -55,7 +55,7 @@ from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.git import ask_git, in_repository
 from ralphgen.project.root import FOLDER, ProjectPlace, project_home
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 from ralphgen.runtime.engine.ledger import (
     Evidence,
     close_session,

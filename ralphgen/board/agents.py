@@ -56,7 +56,7 @@ from ralphgen.loop.run import (
 from ralphgen.loop.trees import worktree_notes
 from ralphgen.project.model import Names
 from ralphgen.project.root import sessions_folder
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.sessions.claims import next_tasks
 from ralphgen.sessions.store import launcher_of

@@ -43,8 +43,7 @@ from ralphgen.project.root import (
     project_home,
     sessions_folder,
 )
-from ralphgen.project.rows import open_rows
-from ralphgen.project.schema import column_names, relation_names
+from ralphgen.project.schema import column_names, open_rows, relation_names
 from ralphgen.runtime.protocol.answers import LOG_FILE as CALLS
 from ralphgen.runtime.session import LOCK
 from ralphgen.runtime.tasks.claims import COLUMNS, Claim, claims, is_live, is_over

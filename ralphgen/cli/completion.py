@@ -49,7 +49,7 @@ def complete_tasks(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the ids that begin so, with titles."""
 
     def offers(root: Path) -> list[Offer]:
-        from ralphgen.project.rows import open_rows
+        from ralphgen.project.schema import open_rows
 
         with open_rows(root) as rows:
             return [(str(task), plain(title)) for task, title in rows.titles(incomplete, MOST)]
@@ -135,7 +135,7 @@ def complete_agents(context: typer.Context, incomplete: str) -> list[Offer]:
 
 def _names(context: typer.Context, incomplete: str, table: str) -> list[Offer]:
     def offers(root: Path) -> list[Offer]:
-        from ralphgen.project.rows import open_rows
+        from ralphgen.project.schema import open_rows
 
         with open_rows(root) as rows:
             names = [name for name in rows.names(table) if name.startswith(incomplete)]

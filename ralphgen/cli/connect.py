@@ -150,7 +150,7 @@ def _targets(
     """Return the files to write, and whether one of them starts the ralphgen on PATH."""
     from ralphgen.emit.clients import GATE, ClientEntries
     from ralphgen.emit.connected import client_file, gate_file, targets
-    from ralphgen.project.settings import is_public_url
+    from ralphgen.project.config import is_public_url
 
     plan = inspected.plan
     if kinds:

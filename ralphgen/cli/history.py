@@ -80,7 +80,7 @@ def log(
     )
     finish_undone(root)
     if task is not None and not entries:
-        from ralphgen.project.rows import open_rows
+        from ralphgen.project.schema import open_rows
         from ralphgen.sessions.decide import missing_task
 
         with open_rows(root) as rows:

@@ -196,7 +196,7 @@ def _asked_for(
 def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
     """Print the branch that it would work on, and the tasks that it would begin with, in order."""
     from ralphgen.loop.run import event_lines
-    from ralphgen.project.rows import open_rows
+    from ralphgen.project.schema import open_rows
 
     target = prepared.site.target()
 

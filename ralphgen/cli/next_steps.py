@@ -9,7 +9,7 @@ from ralphgen.agents.calls import read_policy
 from ralphgen.emit.scaffold import CONTEXT
 from ralphgen.errors import RalphgenError
 from ralphgen.project.approvals import read_record
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.session import DEFAULT_RECIPE
 from ralphgen.terminal.console import as_typed

@@ -81,7 +81,7 @@ def described_recipes(root: Path | None) -> dict[str, str]:
 
 def _custom_recipes(root: Path, *, has_tasks: bool) -> dict[str, str]:
     """Return the purpose of each recipe of the project: of its files, and of its database."""
-    from ralphgen.project.rows import open_rows
+    from ralphgen.project.schema import open_rows
 
     found: dict[str, str] = {}
     for path in sorted((root / RECIPES).glob("*.toml")):

@@ -31,7 +31,7 @@ from ralphgen.cli.row_commands import (
 )
 from ralphgen.errors import Problem, UsageError, counted, harmless, plain
 from ralphgen.project.root import project_place
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 from ralphgen.terminal.app import App, Yes
 from ralphgen.terminal.console import print_json, print_result, say
 from ralphgen.terminal.person import refuse_agents

@@ -55,7 +55,7 @@ from ralphgen.project.git import (
     known_texts,
     settings_of,
 )
-from ralphgen.project.inspect import RecipeFile, settings_models
+from ralphgen.project.inspect import RecipeFile, hidden_columns, settings_models
 from ralphgen.project.model import OwnRecipe
 from ralphgen.project.own_tools import tool_files
 from ralphgen.project.root import (
@@ -69,8 +69,7 @@ from ralphgen.project.root import (
     outside_shown,
     project_home,
 )
-from ralphgen.project.rows import ProjectRows, open_rows
-from ralphgen.project.served_tables import hidden_columns
+from ralphgen.project.schema import ProjectRows, open_rows
 from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.files.git import ATTRIBUTES
 from ralphgen.runtime.files.main_tree import tree_top

@@ -37,6 +37,7 @@ from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import (
     config_lock,
     is_earlier,
+    pattern_notes,
     refuse_earlier,
     refuse_older,
     refuse_unwanted,
@@ -45,8 +46,7 @@ from ralphgen.project.config import (
 from ralphgen.project.git import Merge, read_merge
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.own_tools import FOLDER as TOOLS
-from ralphgen.project.patterns import pattern_notes
-from ralphgen.project.queries.files import FOLDER as QUERIES
+from ralphgen.project.queries import FOLDER as QUERIES
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,

@@ -51,7 +51,7 @@ from ralphgen.ledger.tables import no_ledger, now, read_state
 from ralphgen.project.database import opened_database
 from ralphgen.project.git import HASHES, ask_git, object_name, read_files_of_git, settings_of
 from ralphgen.project.root import CONFIG, FOLDER, has_database
-from ralphgen.project.rows import FORMERLY, RENUMBERED_BY
+from ralphgen.project.schema import FORMERLY, RENUMBERED_BY
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import PREFIX
 from ralphgen.runtime.engine.ledger import MARKER

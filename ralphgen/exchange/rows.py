@@ -15,10 +15,10 @@ from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, counted, 
 from ralphgen.files import MARK, decoded
 from ralphgen.kits.project import Project
 from ralphgen.project.database import FileSnapshot, Snapshot, open_database, open_without_trace
+from ralphgen.project.inspect import key_of
 from ralphgen.project.model import Names, Schema, Table
 from ralphgen.project.root import CONFIG
 from ralphgen.project.schema import table_names
-from ralphgen.project.served_tables import key_of
 from ralphgen.runtime.encoding import read_written_json, write_written_json
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import PREFIX

@@ -24,9 +24,9 @@ from ralphgen.exchange.rows import (
 from ralphgen.kits.registry import project_config
 from ralphgen.ledger.tables import FOLDER, LedgerState, move_in, state_of
 from ralphgen.project.database import FileSnapshot, Snapshot, first_line, opened_database
+from ralphgen.project.inspect import names_of
 from ralphgen.project.root import CONFIG, project_home
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, table_names
-from ralphgen.project.served_tables import names_of
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import KEPT, PREFIX
 from ralphgen.runtime.engine.ledger import MARKER

@@ -15,7 +15,7 @@ from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.inspect import inspect_project, served_schema, without_new_columns
 from ralphgen.project.model import Names, ProjectFacts, Schema
 from ralphgen.project.root import project_root
-from ralphgen.project.rows import ProjectRows, open_rows
+from ralphgen.project.schema import ProjectRows, open_rows
 from ralphgen.project.toml import TomlFile
 from ralphgen.rendering.server import render_files
 

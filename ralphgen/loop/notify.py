@@ -22,9 +22,8 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ralphgen.errors import ProjectError
 from ralphgen.loop.run import MOMENT, Cause, Event, duration, event
-from ralphgen.project.config import NotifyConfig, Occasion
+from ralphgen.project.config import AGENT_NAME, TEXT, NotifyConfig, Occasion
 from ralphgen.project.root import FOLDER
-from ralphgen.project.settings import AGENT_NAME, TEXT
 from ralphgen.runtime.processes.secrets import passed_on
 
 SECONDS = 5.0  # for one attempt

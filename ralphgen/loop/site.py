@@ -64,7 +64,7 @@ from ralphgen.loop.trees import Worktree, create_target, free_number, prepare, r
 from ralphgen.project.database import is_away, opened_database
 from ralphgen.project.git import branch_in
 from ralphgen.project.root import FOLDER, project_home
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks.claims import live_claims
 from ralphgen.sessions.claims import (

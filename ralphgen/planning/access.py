@@ -6,7 +6,7 @@ from typing import Literal
 
 from ralphgen.planning.model import KitPlan, Names
 from ralphgen.project.model import ProjectFacts
-from ralphgen.project.queries.files import PreparedQuery
+from ralphgen.project.queries import PreparedQuery
 from ralphgen.runtime.policy import ANY, OPTIONAL, RULES, Policy, Recipe
 from ralphgen.spelling import sql_name, sql_text
 

@@ -22,7 +22,7 @@ from ralphgen.planning.server import Addition
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.model import OwnTool, ProjectFacts
 from ralphgen.project.own_tools import FOLDER
-from ralphgen.project.queries.files import PreparedQuery
+from ralphgen.project.queries import PreparedQuery
 from ralphgen.runtime import tool as runtime_tool
 from ralphgen.runtime.encoding import DIGITS
 from ralphgen.runtime.engine.queries import ROWS, SECONDS

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ralphgen.errors import Problem
-from ralphgen.project.queries.files import PreparedQuery
+from ralphgen.project.queries import PreparedQuery
 from ralphgen.project.root import DATABASE, DatabasePlace
 from ralphgen.runtime.engine.schema import fold
 

@@ -12,9 +12,8 @@ from typing import Any
 
 from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.files import MARK, collected, decoded, linkless_bytes, named_files
-from ralphgen.project.config import Config
+from ralphgen.project.config import LONGEST_SENTENCE, Config
 from ralphgen.project.model import OwnTool
-from ralphgen.project.settings import LONGEST_SENTENCE
 from ralphgen.project.toml import TomlFile
 
 Schema = dict[str, Any]

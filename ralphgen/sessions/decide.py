@@ -7,7 +7,7 @@ from typing import Any
 
 from ralphgen.errors import MissingError, ProjectError, UsageError, suggestion
 from ralphgen.project.root import CONFIG, database_named, refuse_other_engine
-from ralphgen.project.rows import ProjectRows
+from ralphgen.project.schema import ProjectRows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import OWN, REQUIRED, Policy, names_own_row
 from ralphgen.runtime.session import ROWS, Session

@@ -22,7 +22,7 @@ from ralphgen.emit.workflows import regenerate
 from ralphgen.exchange.transfer import move_project
 from ralphgen.kits.project import Project
 from ralphgen.planning.indexes import missing_indexes
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 
 pytestmark = [pytest.mark.benchmark, needs_postgresql]
 

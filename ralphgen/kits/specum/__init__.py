@@ -21,8 +21,8 @@ from ralphgen.planning.model import (
     typed,
 )
 from ralphgen.planning.server import KitDefinition
+from ralphgen.project.config import RelativePath
 from ralphgen.project.model import Finding, ProjectFacts
-from ralphgen.project.settings import RelativePath
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files import path_within

@@ -11,10 +11,10 @@ from ralphgen.files import put, whole_text
 from ralphgen.kits.tables.columns import snake
 from ralphgen.project.config import config_lock
 from ralphgen.project.database import nearest_database, open_database
+from ralphgen.project.inspect import INTERNAL, KEY, possible
 from ralphgen.project.model import Finding, Table
 from ralphgen.project.root import CONFIG, database_name, project_home
 from ralphgen.project.schema import relation_names, schema_from_facts
-from ralphgen.project.served_tables import INTERNAL, KEY, possible
 from ralphgen.runtime.engine.schema import TABLES, fold
 
 LONGEST = 50  # characters of a noun

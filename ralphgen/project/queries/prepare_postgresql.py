@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import collected
 from ralphgen.project.database import connected, first_line
-from ralphgen.project.queries.files import (
+from ralphgen.project.queries import (
     UNTYPED,
     Hidden,
     NamedSql,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import collected
-from ralphgen.project.queries.files import (
+from ralphgen.project.queries import (
     ROWIDS,
     UNTYPED,
     Hidden,

@@ -12,7 +12,7 @@ from driving import create_project
 from ralphgen.board.matrix import OTHERS, Matrix, matrix
 from ralphgen.kits.project import Project
 from ralphgen.planning.model import listed_bytes, listed_tools
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 from ralphgen.runtime.policy import FULL, RULES, WITHIN
 from ralphgen.runtime.session import BY_COMMAND, Session
 from ralphgen.runtime.tool import Tool

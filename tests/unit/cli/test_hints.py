@@ -13,7 +13,7 @@ from wire import running
 from ralphgen.cli.recipes import BUILT_IN
 from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import counted, suggestion
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from engines import EngineProject, on_engine
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.adopt import import_tasks
 from ralphgen.exchange.move import BASE, export_file, export_text, import_rows
-from ralphgen.project.rows import open_rows
+from ralphgen.project.schema import open_rows
 
 pytestmark = pytest.mark.slow
 

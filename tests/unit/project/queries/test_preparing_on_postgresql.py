@@ -9,7 +9,7 @@ from postgresql import database, needs_postgresql
 from query_files import write_queries
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.queries.files import Preparation, read_queries
+from ralphgen.project.queries import Preparation, read_queries
 from ralphgen.project.queries.prepare_postgresql import prepare
 from ralphgen.project.root import DatabasePlace
 

@@ -9,7 +9,7 @@ import pytest
 from query_files import write_queries
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.queries.files import Preparation, PreparedQuery, read_queries
+from ralphgen.project.queries import Preparation, PreparedQuery, read_queries
 from ralphgen.project.queries.prepare_sqlite import prepare
 
 TABLES = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.queries.files import Declared, NamedSql, read_queries
+from ralphgen.project.queries import Declared, NamedSql, read_queries
 
 
 def read(root: Path, text: str, *, sqlite: bool = True) -> tuple[NamedSql, ...]:

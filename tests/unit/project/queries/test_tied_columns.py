@@ -2,12 +2,7 @@
 
 import pytest
 
-from ralphgen.project.queries.files import (
-    read_tokens,
-    tied_columns,
-    verb_and_table,
-    without_comments,
-)
+from ralphgen.project.queries import read_tokens, tied_columns, verb_and_table, without_comments
 
 
 @pytest.mark.parametrize(
