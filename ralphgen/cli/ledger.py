@@ -225,7 +225,7 @@ def indexes(project: Project = Path()) -> None:
     """Print SQL for missing indexes, without running it."""
     from ralphgen.errors import ProjectError
     from ralphgen.kits.project import open_project
-    from ralphgen.planning.indexes import missing_indexes
+    from ralphgen.planning.access import missing_indexes
 
     opened = open_project(project)
     served = opened.facts

@@ -23,8 +23,7 @@ from ralphgen.files import whole_text
 from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import VERSION, read_state
 from ralphgen.loop.trees import worktree_notes
-from ralphgen.planning.access import LOGINS
-from ralphgen.planning.indexes import MANY, missing_indexes
+from ralphgen.planning.access import LOGINS, MANY, missing_indexes
 from ralphgen.project.database import connected, open_database, open_without_trace
 from ralphgen.project.git import committed_texts
 from ralphgen.project.inspect import missing_database

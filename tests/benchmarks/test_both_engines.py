@@ -21,7 +21,7 @@ from test_warm_calls import asked
 from ralphgen.emit.workflows import regenerate
 from ralphgen.exchange.transfer import move_project
 from ralphgen.kits.project import Project
-from ralphgen.planning.indexes import missing_indexes
+from ralphgen.planning.access import missing_indexes
 from ralphgen.project.schema import open_rows
 
 pytestmark = [pytest.mark.benchmark, needs_postgresql]

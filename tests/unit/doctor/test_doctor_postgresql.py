@@ -15,7 +15,7 @@ from ralphgen.doctor import examine, look_at
 from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import VERSION
-from ralphgen.planning.indexes import MANY
+from ralphgen.planning.access import MANY
 from ralphgen.project.root import FOLDER, DatabasePlace
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.library import naming
