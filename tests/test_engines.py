@@ -87,7 +87,7 @@ ASKING = {
 }
 
 
-def asked(path: Path) -> Iterator[str]:
+def requirements_of(path: Path) -> Iterator[str]:
     """Yield the requirements of a module."""
     tree = nodes(path)
     for module in (absolute(path, one) for one in imported(tree)):
@@ -109,7 +109,7 @@ def asked(path: Path) -> Iterator[str]:
 
 def test_every_module_that_asks_for_the_engine_is_listed_with_its_reason() -> None:
     found = {
-        path.relative_to(PACKAGE).as_posix(): " ".join(sorted({*asked(path)}))
+        path.relative_to(PACKAGE).as_posix(): " ".join(sorted({*requirements_of(path)}))
         for path in MODULES
         if ENGINE not in path.parents
     }

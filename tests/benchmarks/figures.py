@@ -87,9 +87,9 @@ class Topic:
             return ""
         found = summary(self.rows[row][measure])
         ratio = self.ratio(row, measure)
-        text = spelled(found["median"])
+        text = format_number(found["median"])
         if found["runs"] > 1:
-            text += f" ({spelled(found['min'])}..{spelled(found['p95'])})"
+            text += f" ({format_number(found['min'])}..{format_number(found['p95'])})"
         return f"{text} x{ratio:.3g}" if ratio is not None else text
 
 
@@ -107,7 +107,7 @@ def topic(name: str) -> Iterator[Topic]:
         path.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
 
 
-def spelled(value: float) -> str:
+def format_number(value: float) -> str:
     """A number with three digits that count."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 

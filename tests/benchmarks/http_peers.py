@@ -91,7 +91,7 @@ async def answered(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
     return head, body
 
 
-async def asked(peer: HttpPeer, request: bytes, count: int) -> list[float]:
+async def request_seconds(peer: HttpPeer, request: bytes, count: int) -> list[float]:
     """Seconds of each request of one connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", peer.port)
     taken: list[float] = []

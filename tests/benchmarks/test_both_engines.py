@@ -16,7 +16,7 @@ from postgresql import database, needs_postgresql
 from processes import Conversation, conversation, memory
 from projects import database as file_of
 from projects import ours, project
-from test_warm_calls import asked
+from test_warm_calls import call_milliseconds
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.exchange.transfer import move_project
@@ -93,7 +93,7 @@ def measure(talk: Conversation, name: str, tasks: int, rounds: int, table: Topic
             ("list_tasks, two filters", "list_tasks", listed),
             ("get_project_progress", "get_project_progress", {}),
         ):  # fmt: skip
-            taken = asked(talk, tool, arguments, NUMBERS)
+            taken = call_milliseconds(talk, tool, arguments, NUMBERS)
             if turn >= 3:
                 table.add(name, f"{shown} ms", taken)
 

@@ -158,7 +158,7 @@ def test_warm_lists_of_tasks(repository: Path, home: Path) -> None:
         talks = [stack.enter_context(conversation(server)) for server in servers]
         for talk in talks:
             talk.shake_hands()
-            count = len(told(talk, "list_tasks")["tasks"])
+            count = len(call_json(talk, "list_tasks")["tasks"])
             table.add(talk.server.name, "tasks", count)
         for turn in range(WARM_UP + ROUNDS_OF_CALLS):
             for talk in talks:
@@ -170,7 +170,7 @@ def test_warm_lists_of_tasks(repository: Path, home: Path) -> None:
                     table.add(talk.server.name, "status ms", timed(talk.call, "status", {}))
 
 
-def told(talk: Conversation, tool: str, **arguments: Any) -> dict[str, Any]:
+def call_json(talk: Conversation, tool: str, **arguments: Any) -> dict[str, Any]:
     """The JSON of an answer."""
     (block,) = talk.call(tool, arguments)["content"]
     answer: dict[str, Any] = json.loads(block["text"])
@@ -190,7 +190,7 @@ def test_starts_of_tasks_that_do_nothing(busy: Path, home: Path) -> None:
                 talks = [stack.enter_context(conversation(server)) for server in servers]
                 for talk in talks:
                     talk.shake_hands()
-                    first = timed(told, talk, "task_start", unique_name=MAKE)
+                    first = timed(call_json, talk, "task_start", unique_name=MAKE)
                     table.add(talk.server.name, "the server's first ms", first)
                 start_in_turns(talks, busy, table)
                 for talk in talks:
@@ -226,7 +226,7 @@ def run(command: Sequence[str], root: Path) -> None:
 
 def started(talk: Conversation, name: str) -> str:
     """The state of a task that was started, and that must not fail."""
-    answer = told(talk, "task_start", unique_name=name)
+    answer = call_json(talk, "task_start", unique_name=name)
     assert 0 == answer.get("exit_code", 0), answer
     state: str = answer["state"]
     return state
@@ -262,7 +262,7 @@ def flood(server: Server, script: str, name: str, table: Topic) -> None:
         Path(f"/proc/{talk.process.pid}/clear_refs").write_text("5", encoding="utf-8")
         begun = time.perf_counter()
         given = {"unique_name": script.removesuffix(".sh"), "wait_for_exit_seconds": 0}
-        pid = told(talk, "task_start", **given)["pid"]
+        pid = call_json(talk, "task_start", **given)["pid"]
         assert until(lambda: ended(talk)) or until(lambda: ended(talk))
         table.add(server.name, f"{name}: ms", (time.perf_counter() - begun) * 1000)
         most, after = memory_of(talk, "VmHWM"), memory_of(talk, "VmRSS")
@@ -274,7 +274,7 @@ def flood(server: Server, script: str, name: str, table: Topic) -> None:
 
 def ended(talk: Conversation) -> bool:
     """Return whether no task of a server is running."""
-    return not told(talk, "status")["running"]
+    return not call_json(talk, "status")["running"]
 
 
 def memory_of(talk: Conversation, fact: str) -> float:

@@ -57,7 +57,7 @@ def measured(
 
     async def all_asked() -> list[float]:
         each = REQUESTS // CONNECTIONS
-        many = (http_peers.asked(peer, request(one), each) for one in range(CONNECTIONS))
+        many = (http_peers.request_seconds(peer, request(one), each) for one in range(CONNECTIONS))
         return sorted(one for taken in await asyncio.gather(*many) for one in taken)
 
     before = peer.seconds()

@@ -10,7 +10,7 @@ from making_sessions import opened
 from processes import Server
 from projects import project
 from proved_projects import LEDGER, MARKER
-from test_warm_calls import NEW, WARM_UP, all_on, asked
+from test_warm_calls import NEW, WARM_UP, all_on, call_milliseconds
 
 pytestmark = pytest.mark.benchmark
 
@@ -34,6 +34,6 @@ def test_calls_with_and_without_a_ledger(tmp_path: Path) -> None:
             number = count()
             for turn in range(WARM_UP + ROUNDS):
                 for talk in talks if turn % 2 else reversed(talks):
-                    taken = asked(talk, tool, given, number)
+                    taken = call_milliseconds(talk, tool, given, number)
                     if turn >= WARM_UP:
                         table.add(talk.server.name, f"{tool} ms", taken)

@@ -41,7 +41,7 @@ class Writer(Thread):
                 self.taken.append((time.perf_counter() - begun) * 1000)
 
 
-def written(root: Path) -> int:
+def count_rows(root: Path) -> int:
     with closing(sqlite3.connect(database(root))) as connection:
         (found,) = connection.execute("SELECT COUNT(*) FROM tasks").fetchone()
     return int(found)
@@ -79,12 +79,12 @@ def test_writers_at_once(tmp_path: Path, clients: int, writes: int, wal: bool) -
         if clients < 50:  # fifty of the others do not fit into the memory of a small machine
             servers.append(plain_sdk(root))
         for server in [*servers, *there(SAME_TOOLS[:2], root, table.note)]:
-            before = written(root)
+            before = count_rows(root)
             writers, taken = at_once(server, clients, writes)
             each = [one for writer in writers for one in writer.taken]
             table.add(server.name, "asked for", clients * writes)
             table.add(server.name, "acknowledged", len(each))
-            table.add(server.name, "kept", written(root) - before)
+            table.add(server.name, "kept", count_rows(root) - before)
             table.add(server.name, "refused", sum(writer.refused for writer in writers))
             table.add(server.name, "a write ms", *each)
             table.add(server.name, "the longest ms", max(each))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from driving import emitted_policy, query
 from figures import Topic, topic
-from making_sessions import seen
+from making_sessions import describe_session
 from processes import conversation
 from projects import ours, project
 
@@ -86,7 +86,7 @@ def test_sizes_of_briefs_with_features_inline_and_as_resources(tmp_path: Path) -
             row = f"{LEARNINGS[feature - 1]} learnings"
             for mode in ("inline", "resource"):
                 facts = {"task_id": task, "brief": {"features": mode}}
-                brief = seen(root, "task_execution", **facts)["brief"]
+                brief = describe_session(root, "task_execution", **facts)["brief"]
                 size = len(f"{brief['system']}{brief['task']}".encode())
                 table.add(row, f"{mode}, bytes", size)
                 table.add(row, f"{mode}, tokens, about", size / BYTES_OF_A_TOKEN)

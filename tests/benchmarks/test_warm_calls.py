@@ -27,7 +27,7 @@ def timed(talk: Conversation, tool: str, arguments: Mapping[str, Any]) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
-def asked(
+def call_milliseconds(
     talk: Conversation, tool: str, arguments: Mapping[str, Any], number: Iterator[int]
 ) -> float:
     """Return the milliseconds of a call; no two calls write the same value."""
@@ -67,7 +67,11 @@ def test_warm_calls_compared_with_peers(tmp_path: Path, wal: bool) -> None:
             number = count()
             for turn in range(WARM_UP + ROUNDS):
                 for talk in talks:
-                    taken = pinged(talk) if given is None else asked(talk, tool, given, number)
+                    taken = (
+                        pinged(talk)
+                        if given is None
+                        else call_milliseconds(talk, tool, given, number)
+                    )
                     if turn >= WARM_UP:
                         table.add(talk.server.name, f"{tool} ms", taken)
         for talk in talks:
@@ -107,7 +111,7 @@ def test_calls_on_ever_more_rows(tmp_path: Path, tasks: int, rounds: int) -> Non
             number = count()
             for turn in range(rounds + 1):
                 for talk in talks:
-                    taken = asked(talk, tool, arguments, number)
+                    taken = call_milliseconds(talk, tool, arguments, number)
                     if turn:
                         table.add(talk.server.name, shown, taken)
         for talk in talks:

@@ -177,7 +177,7 @@ def main() -> int:
         moment = int(time.time())
         for number, fault in enumerate(faults):
             if asked.list:
-                result, why = listed(fault, tree)
+                result, why = locate(fault, tree)
             else:
                 result, why = try_fault(fault, tree, moment + 10 * number)
             results[result] += 1
@@ -186,7 +186,7 @@ def main() -> int:
     return 2 if results[UNPLANTED] else int(bool(results[UNNOTICED]))
 
 
-def listed(fault: Fault, tree: Path) -> tuple[str, str]:
+def locate(fault: Fault, tree: Path) -> tuple[str, str]:
     """Return the location of a fault, without planting it."""
     try:
         tests_of(fault, tree)

@@ -80,7 +80,7 @@ def test_the_surroundings_of_a_process_do_not_show_in_its_output(
     )
 
     assert (0, b"", b"") == (done.returncode, done.stdout, done.stderr)
-    assert expected == read(root / FOLDER)
+    assert expected == read_files(root / FOLDER)
 
 
 def test_a_project_that_moved_is_up_to_date_and_its_server_starts(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_no_row_of_the_database_shows_in_emitted_files(tmp_path: Path) -> None:
         assert [] == [path for path, text in rendered.items() if word in text], word
 
 
-def read(folder: Path) -> dict[str, str]:
+def read_files(folder: Path) -> dict[str, str]:
     return {
         path.relative_to(folder).as_posix(): path.read_bytes().decode()
         for path in sorted(folder.rglob("*"))

@@ -56,10 +56,10 @@ def rows(recipe: str, persona: str | None) -> dict[str, int | str]:
 
 def cell(tools: list[dict[str, Any]], whole: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the tools of a list, with their arguments unless complete, and the list's size."""
-    return {"bytes": listed_bytes(tools), "tools": [spelled(tool, whole) for tool in tools]}
+    return {"bytes": listed_bytes(tools), "tools": [describe(tool, whole) for tool in tools]}
 
 
-def spelled(tool: dict[str, Any], whole: dict[str, dict[str, Any]]) -> str:
+def describe(tool: dict[str, Any], whole: dict[str, dict[str, Any]]) -> str:
     given = tool["inputSchema"]["properties"]
     if given == whole[tool["name"]]["inputSchema"]["properties"]:
         return str(tool["name"])

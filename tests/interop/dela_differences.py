@@ -40,7 +40,7 @@ class Difference(NamedTuple):
         return all(map(fnmatchcase, self, patterns))
 
 
-def written(section: str) -> list[Row]:
+def table_rows(section: str) -> list[Row]:
     """The lines of a table, whose last three columns are always dela, ours and why."""
     _, _, text = WRITTEN.read_text(encoding="utf-8").partition(f"\n## {section}\n")
     lines = [line for line in text.partition("\n## ")[0].split("\n") if line.startswith("| ")]

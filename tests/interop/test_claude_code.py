@@ -22,7 +22,7 @@ from command_line import run_sql
 from driving import create_project, query
 from messages_api import Block, MessagesApi, calls, playing, says, thinks
 from proved_projects import check, proved_project, python
-from screens import shown
+from screens import read_screen
 
 MODULES = os.environ.get("RALPHGEN_NODE_MODULES", "")
 pytestmark = [
@@ -441,10 +441,10 @@ def test_a_conversation_opens_in_the_terminal_with_its_prompt(project: Path) -> 
             command, cwd=project, env=variables, stdin=terminal, stdout=terminal
         )
         os.close(terminal)
-        seen = shown(screen, b"A-WORD", patience=PATIENCE)
+        seen = read_screen(screen, b"A-WORD", patience=PATIENCE)
         for _ in range(10):  # input is lost while it still draws
             os.write(screen, b"/exit\r")
-            seen += shown(screen, patience=6)
+            seen += read_screen(screen, patience=6)
             if process.poll() is not None:
                 break
         os.close(screen)

@@ -80,7 +80,7 @@ def session(root: Path) -> list[str]:
     return ["--strict-mcp-config", "--mcp-config", json.loads(done.stdout)["mcp_config"]]
 
 
-def told(api: MessagesApi, words: str) -> int:
+def count_requests(api: MessagesApi, words: str) -> int:
     """Return the number of requests with these words in their newest message."""
     return sum(words in str(one["messages"][-1]["content"]) for one in api.asked)
 
@@ -140,7 +140,7 @@ def test_a_stop_with_unproved_files_is_blocked_once(project: Path) -> None:
     api = played(project, DONE, DONE, arguments=session(project))
 
     assert 2 == len(api.asked)
-    assert 1 == told(api, "not proved: the check")
+    assert 1 == count_requests(api, "not proved: the check")
 
 
 def test_the_connected_gate_blocks_three_times_at_most(project: Path) -> None:
@@ -149,7 +149,7 @@ def test_the_connected_gate_blocks_three_times_at_most(project: Path) -> None:
     edits = [turn for name in "abc" for turn in ([writes(project / "src" / name)], DONE)]
     api = played(project, DONE, *edits, plugin=())
 
-    assert 3 == told(api, "not proved: the check")
+    assert 3 == count_requests(api, "not proved: the check")
     assert 7 == len(api.asked)
 
 
@@ -172,7 +172,7 @@ def test_launch_passes_the_plugin_on(project: Path) -> None:
 
     assert 3 == done.returncode, done.stderr
     assert "is protected" in api.results()[0]["text"]
-    assert 1 == told(api, "not proved: the check")
+    assert 1 == count_requests(api, "not proved: the check")
 
 
 @pytest.mark.parametrize("main", [True, False], ids=["--agent", "subagent"])
@@ -187,6 +187,6 @@ def test_an_agent_is_held_to_the_session_of_its_server(project: Path, main: bool
 
     assert "is protected: no session may change it" in whole
     assert "this session is about id" in whole
-    assert 1 == told(api, "not proved: the check")
+    assert 1 == count_requests(api, "not proved: the check")
     assert not (project / "golden").exists()
     assert ["blocked", "pending"] == [row for (row,) in query(project, "SELECT status FROM tasks")]

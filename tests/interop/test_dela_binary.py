@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 from dela_cases import CALLED, CALLS, PLAIN, RULED, allowlists
-from dela_differences import Difference, differences, written
+from dela_differences import Difference, differences, table_rows
 from dela_projects import (
     NEW_PLACE,
     OLD_PLACE,
@@ -92,7 +92,7 @@ def ask_both(
 
 def compare(section: str, found: Mapping[str, tuple[str, str]]) -> None:
     """Compare the results of dela and ours: the differing cases must be the lines of the table."""
-    lines = written(section)
+    lines = table_rows(section)
     told = {row.subject[0]: (row.dela, row.ours) for row in lines}
     differing = {case: both for case, both in found.items() if both[0] != both[1]}
 
@@ -122,7 +122,9 @@ def test_listings_differ_only_as_documented(tmp_path: Path) -> None:
     roots = fixture_repository(tmp_path / "all"), project_with(tmp_path / "plain", PLAIN)
     found = [one for root in roots for one in listed_by_both(root, tmp_path / "home")]
     lines = [
-        (row, name) for row in written("Listings") for name in re.findall("`(.*?)`", row.subject[2])
+        (row, name)
+        for row in table_rows("Listings")
+        for name in re.findall("`(.*?)`", row.subject[2])
     ]
     unwritten = [one for one in found if not any(one.is_of(row, name) for row, name in lines)]
     untrue = [

@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield running
 
 
-def told(server: HttpServer, script: str, own: str, *requests: Any) -> dict[str, Any]:
+def run_client(server: HttpServer, script: str, own: str, *requests: Any) -> dict[str, Any]:
     """Return a TypeScript client's view of the server in the session of a token."""
     asked = (str(modules()), json.dumps(requests), server.url)
     done = run_node(HERE / script, *asked, variables={"RALPH_TOKEN": own})
@@ -45,7 +45,7 @@ def test_a_typescript_client_lists_calls_reads_and_is_refused(
     server: HttpServer, script: str
 ) -> None:
     own = token(server.root, "task_execution", **ABOUT_TASK)
-    seen = told(
+    seen = run_client(
         server,
         script,
         own,
@@ -76,7 +76,7 @@ def test_a_typescript_client_lists_calls_reads_and_is_refused(
 
 
 def test_the_newer_client_negotiates_the_stateless_revision(server: HttpServer) -> None:
-    assert "2026-07-28" == told(server, "sdk_v2.mjs", token(server.root))["revision"]
+    assert "2026-07-28" == run_client(server, "sdk_v2.mjs", token(server.root))["revision"]
 
 
 @SCRIPTS

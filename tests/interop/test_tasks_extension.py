@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dela_projects import GATED, HOLDING, allow, at_home, entry, project_with
 from driving import context_for, on_context
-from long_calls import asked, seen, settled, start
+from long_calls import request_task, settled, start, task_state
 from node_packages import NEEDED, modules, run_node
 from wire import running
 
@@ -19,12 +19,12 @@ def test_the_official_package_takes_the_tasks_of_a_server(tmp_path: Path) -> Non
         allow(tmp_path / "home", entry("Directory", root))
         with running(root, "dela", *on_context(context_for(root, "manual"))) as server:
             made = server.ask("tools/call", start("gated", str(gate)))["result"]
-            working = seen(server, made["taskId"])
+            working = task_state(server, made["taskId"])
             gate.touch()
             completed = settled(server, made["taskId"])
             other = server.ask("tools/call", start("hold"))["result"]["taskId"]
-            asked(server, "tasks/cancel", other)
-            cancelled = seen(server, other)
+            request_task(server, "tasks/cancel", other)
+            cancelled = task_state(server, other)
     frames = [made, working, completed, cancelled]
     found = run_node(Path(__file__).with_name("tasks.mjs"), str(modules()), json.dumps(frames))
 

@@ -16,7 +16,7 @@ SCRIPTS = pytest.mark.parametrize("script", ["sdk_v1.mjs", "sdk_v2.mjs"])
 Request = tuple[str, dict[str, Any]]
 
 
-def told(root: Path, script: str, recipe: str, *requests: Request) -> dict[str, Any]:
+def run_client(root: Path, script: str, recipe: str, *requests: Request) -> dict[str, Any]:
     """Return the client's view of the project's server in a session of the recipe."""
     server = server_command(root, *on_context(context_for(root, recipe)))
     found = run_node(HERE / script, str(modules()), json.dumps(requests), *server)
@@ -37,7 +37,7 @@ def test_a_typescript_client_lists_calls_and_is_refused(
 ) -> None:
     config = f"structured_output = {json.dumps(structured)}\n"
     root = create_project(tmp_path, config=config)
-    seen = told(
+    seen = run_client(
         root,
         script,
         "task_execution",
@@ -69,7 +69,7 @@ def test_a_typescript_client_lists_calls_and_is_refused(
 def test_a_typescript_client_reads_resources(project: Path, script: str) -> None:
     uris = ("ralph://tasks/2", "ralph://progress", "ralph://tasks/99")
     requests = [("readResource", {"uri": uri}) for uri in uris]
-    seen = told(
+    seen = run_client(
         project, script, "manual", ("listResources", {}), ("listResourceTemplates", {}), *requests
     )
     listed, templates, task, progress, missing = seen["answers"]
@@ -94,7 +94,7 @@ def test_a_typescript_client_reads_resources(project: Path, script: str) -> None
 def test_a_typescript_client_gets_prompts_and_completes(project: Path, script: str) -> None:
     prompt, feature = {"type": "ref/prompt", "name": "enrichment"}, "ralph://features/{name}"
     template = {"type": "ref/resource", "uri": feature}
-    seen = told(
+    seen = run_client(
         project,
         script,
         "enrichment",
@@ -122,7 +122,7 @@ def test_a_typescript_client_gets_prompts_and_completes(project: Path, script: s
 
 
 def test_the_newer_client_negotiates_the_stateless_revision(project: Path) -> None:
-    assert "2026-07-28" == told(project, "sdk_v2.mjs", "manual")["revision"]
+    assert "2026-07-28" == run_client(project, "sdk_v2.mjs", "manual")["revision"]
 
 
 @pytest.mark.parametrize("major", ["1", "2"])

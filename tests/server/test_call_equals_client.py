@@ -56,7 +56,7 @@ def sample(tool: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def asked(driver: Driver, tool: str, arguments: Mapping[str, object]) -> tuple[bool, str]:
+def client_call(driver: Driver, tool: str, arguments: Mapping[str, object]) -> tuple[bool, str]:
     """Return whether a client's call is refused, and its answer."""
     try:
         return driver.ask(tool, arguments)
@@ -92,7 +92,7 @@ def test_a_call_is_answered_as_a_client_is(
             tools = policy["recipes"]["manual"]["tools"][kit]
             for tool in tools[RECIPES.index(recipe) % every :: every]:
                 arguments = sample(listed[tool]) if tool in listed else {}
-                refused, text = asked(driver, tool, arguments)
+                refused, text = client_call(driver, tool, arguments)
                 given = ["--json", json.dumps(arguments), "--recipe", recipe, *ROWS.get(recipe, ())]
                 done = ralphgen("call", f"{kit}:{tool}", *given, cwd=ours)
                 told = without_log(done.stderr) if refused else done.stdout

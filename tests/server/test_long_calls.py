@@ -11,7 +11,7 @@ import pytest
 from dela_projects import GATED, HOLDING, allow, at_home, entry, project_with
 from driving import Era, connected, context_for, on_context, query
 from lifelines import until
-from long_calls import EXTENSION, TASKS, asked, seen, settled, start
+from long_calls import EXTENSION, TASKS, request_task, settled, start, task_state
 from mcp.client.extension import ClientExtension, ResultClaim
 from proved_projects import check, proved_project, python
 from wire import MODERN, Wire, running
@@ -54,8 +54,8 @@ def test_a_call_that_takes_long_is_a_task_with_the_result_of_the_call(
     assert ("task", "working", None) == (made["resultType"], made["status"], made["ttlMs"])
     assert {"createdAt", "lastUpdatedAt", "pollIntervalMs"} <= made.keys()
     assert len(made["taskId"]) == 32
-    assert "working" == seen(wire, made["taskId"])["status"]
-    assert until(lambda: "statusMessage" in seen(wire, made["taskId"]))
+    assert "working" == task_state(wire, made["taskId"])["status"]
+    assert until(lambda: "statusMessage" in task_state(wire, made["taskId"]))
     gate.touch()
     found = settled(wire, made["taskId"])
 
@@ -74,7 +74,7 @@ def test_a_task_reports_its_status_instead_of_progress(wire: Wire, tmp_path: Pat
         assert "notifications/progress" == frame["method"]
     made = frame["result"]["taskId"]
     deadline = time.monotonic() + 60
-    while "the last: waiting" not in (found := seen(wire, made)).get("statusMessage", ""):
+    while "the last: waiting" not in (found := task_state(wire, made)).get("statusMessage", ""):
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
@@ -88,7 +88,7 @@ def test_who_does_not_declare_it_gets_the_result_itself(wire: Wire, meta: Any) -
         assert "notifications/progress" == frame["method"]
     assert "complete" == frame["result"]["resultType"]
     for method, more in REQUESTS:
-        error = asked(wire, method, "x", meta, **more)["error"]
+        error = request_task(wire, method, "x", meta, **more)["error"]
         needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
         assert (-32021, needed) == (error["code"], error["data"])
 
@@ -104,8 +104,8 @@ def test_a_call_that_is_soon_over_is_answered_at_once(wire: Wire) -> None:
 
 def test_a_cancelled_task_stops_its_children(wire: Wire) -> None:
     made = wire.ask("tools/call", start("hold"))["result"]["taskId"]
-    acknowledged = asked(wire, "tasks/cancel", made)["result"]
-    assert "cancelled" == seen(wire, made)["status"]
+    acknowledged = request_task(wire, "tasks/cancel", made)["result"]
+    assert "cancelled" == task_state(wire, made)["status"]
 
     assert "complete" == acknowledged["resultType"]
     deadline = time.monotonic() + 60
@@ -113,10 +113,10 @@ def test_a_cancelled_task_stops_its_children(wire: Wire) -> None:
     while json.loads(wire.ask("tools/call", status)["result"]["content"][0]["text"])["running"]:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert "cancelled" == seen(wire, made)["status"]
+    assert "cancelled" == task_state(wire, made)["status"]
     assert {} == {
         key: value
-        for key, value in asked(wire, "tasks/cancel", made)["result"].items()
+        for key, value in request_task(wire, "tasks/cancel", made)["result"].items()
         if key not in ("_meta", "resultType")
     }
 
@@ -147,7 +147,7 @@ def test_a_task_of_an_abandoned_call_is_cancelled(monkeypatch: pytest.MonkeyPatc
 
 def test_an_unknown_task_is_refused(wire: Wire) -> None:
     for method, more in REQUESTS:
-        error = asked(wire, method, "none", **more)["error"]
+        error = request_task(wire, method, "none", **more)["error"]
         assert (-32602, 'there is no task "none"') == (error["code"], error["message"])
 
 
@@ -160,9 +160,9 @@ def test_what_names_no_task_is_refused_as_that(wire: Wire, params: dict[str, Any
 
 def test_a_request_on_a_task_may_have_unknown_fields(wire: Wire) -> None:
     made = wire.ask("tools/call", start("hold"))["result"]["taskId"]
-    assert "working" == asked(wire, "tasks/get", made, more=1)["result"]["status"]
-    assert -32602 == asked(wire, "tasks/update", made)["error"]["code"]
-    assert "result" in asked(wire, "tasks/cancel", made, more=1)
+    assert "working" == request_task(wire, "tasks/get", made, more=1)["result"]["status"]
+    assert -32602 == request_task(wire, "tasks/update", made)["error"]["code"]
+    assert "result" in request_task(wire, "tasks/cancel", made, more=1)
 
 
 def test_who_does_not_declare_it_cannot_listen_to_tasks(wire: Wire) -> None:

@@ -69,7 +69,7 @@ def manual(root: Path) -> tuple[str, ...]:
     return ()
 
 
-def told(server: Wire, line: str) -> dict[str, Any]:
+def answer_to(server: Wire, line: str) -> dict[str, Any]:
     assert server.process.stdin is not None
     server.process.stdin.write(line + "\n")
     server.process.stdin.flush()
@@ -81,7 +81,7 @@ def told(server: Wire, line: str) -> dict[str, Any]:
 def test_a_line_that_is_not_a_request_is_refused(
     server: Wire, line: str, code: int, identity: object
 ) -> None:
-    answer = told(server, line)
+    answer = answer_to(server, line)
 
     assert {"jsonrpc", "id", "error"} == answer.keys()
     assert (code, identity) == (answer["error"]["code"], answer["id"])
@@ -101,7 +101,7 @@ def test_an_invalid_notification_is_not_answered(server: Wire, line: str) -> Non
 def test_a_lone_surrogate_is_reported_to_the_agent(server: Wire, half: str) -> None:
     """As a client sends it that has cut a text within an emoji."""
     given = f'{{"id":1,"title":"{half}"}}'
-    answer = told(server, (CALL % given).replace("get_task", "update_task"))
+    answer = answer_to(server, (CALL % given).replace("get_task", "update_task"))
 
     assert answer["result"]["isError"]
     assert "half of a surrogate pair" in answer["result"]["content"][0]["text"]
@@ -109,7 +109,7 @@ def test_a_lone_surrogate_is_reported_to_the_agent(server: Wire, half: str) -> N
 
 def test_a_whole_pair_is_a_character(server: Wire) -> None:
     given = '{"id":1,"title":"\\ud83d\\ude00"}'
-    changed = told(server, (CALL % given).replace("get_task", "update_task"))
+    changed = answer_to(server, (CALL % given).replace("get_task", "update_task"))
     found = server.ask("tools/call", {"name": "get_task", "arguments": {"id": 1}})
 
     assert not changed["result"]["isError"]

@@ -205,7 +205,7 @@ def alive(pid: int) -> bool:
     return False
 
 
-def gone(pid: int) -> bool:
+def has_ended(pid: int) -> bool:
     deadline = time.monotonic() + 10
     while alive(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -290,7 +290,7 @@ def test_what_tools_leave_behind_ends_with_the_session(root: Path) -> None:
         assert TITLES == server.call("fine")
         assert all(map(alive, pids))
 
-    assert all(map(gone, pids))
+    assert all(map(has_ended, pids))
 
 
 def test_calls_that_are_cancelled_are_stopped_and_others_continue(root: Path) -> None:

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from driving import Driver, connected, made_here, query, quiet
 from engines import ENGINES, VARIABLE, project_on
-from held_tasks import READY, THIRD, row, status, taken
+from held_tasks import READY, THIRD, claim_task, row, status
 from proved_projects import LEDGER, MARKER, TESTS, git
 
 from ralphgen.emit.trust import check_items
@@ -180,7 +180,7 @@ def test_a_tool_may_close_a_task_if_the_checks_passed(server: Driver) -> None:
 
 @pytest.mark.thorough
 def test_a_task_that_another_session_holds_keeps_its_status(root: Path, server: Driver) -> None:
-    session = taken(root, 2)
+    session = claim_task(root, 2)
     for sql in (
         "UPDATE tasks SET status = 'skipped' WHERE id = 2",
         "DELETE FROM tasks WHERE id = 2",

@@ -135,7 +135,7 @@ def looping(folder: Path, steps: Steps) -> LoopProject:
     return project
 
 
-def said(project: LoopProject) -> list[str]:
+def log_lines(project: LoopProject) -> list[str]:
     return [line["text"] for line in project.log("said")]
 
 
@@ -144,7 +144,7 @@ def test_in_a_loop_a_task_is_proved_however_it_is_closed(tmp_path: Path) -> None
     steps: Steps = ["begin", ["tool", "where", {}], closing, "check", closing]
     project = looping(tmp_path, steps)
     done = project.loop()
-    where, refused, _, closed = said(project)
+    where, refused, _, closed = log_lines(project)
 
     assert 0 == done.returncode, done.stderr
     assert str(project.root) == json.loads(where)["cwd"]
@@ -167,12 +167,12 @@ def test_in_a_work_tree_the_main_folders_tools_are_run_there(tmp_path: Path) -> 
     ]
     project = looping(tmp_path, steps)
     done = project.loop("--worktrees")
-    where = json.loads(said(project)[0])
+    where = json.loads(log_lines(project)[0])
 
     assert 5 == done.returncode, done.stderr
     assert str(project.root / FILE) == where["file"]
     assert "evil" not in where
     assert f"{project.root}/.ralph/worktrees/" in f"{where['cwd']}/"
     assert where["cwd"] == where["root"]
-    assert f'protected files were changed, put them back: "{FILE}"' in said(project)[-1]
+    assert f'protected files were changed, put them back: "{FILE}"' in log_lines(project)[-1]
     assert TOOLS == (project.root / FILE).read_text(encoding="utf-8")

@@ -138,7 +138,7 @@ def test_the_work_of_many_servers_is_all_kept(tmp_path: Path) -> None:
             for task, session in opened_for(root).items()
         }
         answers = list(threads.map(execute, servers.values(), servers))
-        ends = list(threads.map(left, servers.values()))
+        ends = list(threads.map(end_of, servers.values()))
 
     assert [(0, "")] * SESSIONS == ends
     assert list(servers) == [answer["id"] for answer in answers]
@@ -155,7 +155,7 @@ def test_fifty_servers_start_at_the_same_time_without_kept_bytecode(
         greetings = [server.shake_hands()["serverInfo"]["name"] for server in servers]
         tools = [server.ask("tools/list")["result"]["tools"] for server in servers]
         called = [server.ask("tools/call", {"name": "list_tasks"})["result"] for server in servers]
-        ends = [left(server)[0] for server in servers]
+        ends = [end_of(server)[0] for server in servers]
 
     assert [0] * number == ends
     assert ["ralph-project"] * number == greetings
@@ -213,7 +213,7 @@ def execute(server: Wire, task: int) -> dict[str, Any]:
     return called(server, "set_task_status", status="done", summary="did it")
 
 
-def left(server: Wire) -> tuple[int, str]:
+def end_of(server: Wire) -> tuple[int, str]:
     server.leave()
     return server.end(), server.errors()
 

@@ -21,7 +21,7 @@ from driving import (
     quiet,
 )
 from lanes import shortened
-from making_sessions import described, opened, seen
+from making_sessions import describe_session, described, opened
 from wire import Speaker, running
 
 from ralphgen.emit.workflows import regenerate
@@ -176,8 +176,8 @@ def test_the_user_has_no_prompt(project: Path, version: str) -> None:
 
 
 def test_an_interactive_session_has_no_prompt(project: Path) -> None:
-    assert [] == seen(project, "interactive")["prompts"]
-    assert [] == seen(project, "whole", base="manual")["prompts"]
+    assert [] == describe_session(project, "interactive")["prompts"]
+    assert [] == describe_session(project, "whole", base="manual")["prompts"]
 
 
 @pytest.mark.parametrize("recipe", ABOUT)
@@ -186,7 +186,7 @@ def test_arguments_are_for_the_rows_that_a_session_can_be_about_and_is_not(
 ) -> None:
     free = {} if recipe == "task_execution" else dict.fromkeys(ABOUT[recipe])
     for facts, expected in ((free, ARGUMENTS.get(recipe, [])), (ABOUT[recipe], [])):
-        (prompt,) = seen(project, recipe, **facts)["prompts"]
+        (prompt,) = describe_session(project, recipe, **facts)["prompts"]
         assert recipe == prompt["name"]
         assert expected == [argument["name"] for argument in prompt["arguments"]]
 
@@ -203,7 +203,7 @@ def test_arguments_are_for_the_rows_that_a_session_can_be_about_and_is_not(
 def test_the_prompt_names_the_row_that_the_session_is_about(
     project: Path, recipe: str, expected: str
 ) -> None:
-    said = seen(project, recipe, **ABOUT[recipe])
+    said = describe_session(project, recipe, **ABOUT[recipe])
 
     assert expected == said["brief"]["task"].splitlines()[1]
 
@@ -215,7 +215,7 @@ def test_the_prompt_names_visible_tools_only_and_each_step_has_its_number(
     project: Path, recipe: str, *, bound: bool
 ) -> None:
     facts = ABOUT[recipe] if bound or recipe == "task_execution" else dict.fromkeys(ABOUT[recipe])
-    said = seen(project, recipe, **facts)
+    said = describe_session(project, recipe, **facts)
     (prompt,) = said["prompts"]
     steps = steps_in(prompt["text"])
 
@@ -227,7 +227,7 @@ def test_the_prompt_names_visible_tools_only_and_each_step_has_its_number(
 def test_a_title_of_many_lines_is_quoted(project: Path) -> None:
     query(project, "UPDATE tasks SET title = ? WHERE id = 2", LONG)
     try:
-        (prompt,) = seen(project, "task_execution", task_id=2)["prompts"]
+        (prompt,) = describe_session(project, "task_execution", task_id=2)["prompts"]
     finally:
         query(project, "UPDATE tasks SET title = 'Show the form' WHERE id = 2")
 
@@ -249,7 +249,7 @@ def hidden_arguments(root: Path, said: dict[str, Any]) -> dict[str, set[str]]:
     """Return, by tool, the arguments that the user has and this session does not."""
     whole = {
         tool["name"]: set(tool["inputSchema"]["properties"])
-        for tool in seen(root, "manual")["tools"]
+        for tool in describe_session(root, "manual")["tools"]
     }
     return {
         tool["name"]: whole[tool["name"]] - set(tool["inputSchema"]["properties"])
@@ -363,7 +363,7 @@ def test_prompts_name_only_arguments_of_the_tools_that_they_speak_of(
     about = {**ABOUT[base], "discipline": discipline, "base": base}
     if "task_id" in about:
         about["task_id"] = TASKS[discipline]
-    said = seen(narrowed, recipe, **about)
+    said = describe_session(narrowed, recipe, **about)
     texts = "\n".join([said["instructions"], *(prompt["text"] for prompt in said["prompts"])])
     tools, hidden = said["tools"], hidden_arguments(narrowed, said)
 
@@ -375,7 +375,7 @@ def test_prompts_name_only_arguments_of_the_tools_that_they_speak_of(
 def test_the_review_names_the_tool_whose_fields_can_be_emptied(project: Path) -> None:
     assert (
         'list a field in "clear" of update_feature to empty it'
-        in (seen(project, "opus_review")["instructions"])
+        in (describe_session(project, "opus_review")["instructions"])
     )
 
 
@@ -396,7 +396,7 @@ def refused_calls(server: Asking, tool: dict[str, Any]) -> Iterator[str]:
 def test_closing_mentions_reason_and_summary_only_if_offered(
     project: Path,
 ) -> None:
-    said = seen(project, LITTLE, task_id=1)
+    said = describe_session(project, LITTLE, task_id=1)
     (prompt,) = said["prompts"]
 
     for text in (said["instructions"], prompt["text"]):
@@ -429,7 +429,7 @@ def test_only_statuses_of_the_project_are_mentioned(
         tmp_path, checked.replace("DEFAULT 'pending'", f"DEFAULT '{statuses[0]}'"), ROWS
     )
     regenerate(tmp_path, force=False, say=quiet)
-    said = seen(tmp_path, "task_execution")
+    said = describe_session(tmp_path, "task_execution")
     (prompt,) = said["prompts"]
 
     assert f"Close the task with set_task_status{closing}" in said["instructions"]
@@ -438,7 +438,7 @@ def test_only_statuses_of_the_project_are_mentioned(
 
 
 def test_a_session_without_tools_still_states_its_purpose(project: Path) -> None:
-    said = seen(project, "nothing")
+    said = describe_session(project, "nothing")
     (prompt,) = said["prompts"]
 
     assert [] == said["tools"]

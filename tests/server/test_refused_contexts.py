@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from contexts import GONE, GOOD, WHOLE, beside, given
+from contexts import GONE, GOOD, WHOLE, beside, context_arguments
 from driving import create_project, query
 from wire import checked, refused
 
@@ -134,7 +134,7 @@ BAD_CONTEXTS = {
 def test_a_bad_context_is_refused_with_its_problem(
     project: Path, facts: object, expected: str
 ) -> None:
-    line = refused(project, *given(project, facts))
+    line = refused(project, *context_arguments(project, facts))
 
     assert expected in line
     assert "the context" in line
@@ -145,11 +145,11 @@ def test_a_bad_context_is_refused_with_its_problem(
 def test_a_session_without_any_of_its_keys_is_refused(project: Path, key: str) -> None:
     expected = '"version" is null' if key == "version" else f'"{key}" is missing'
 
-    assert expected in refused(project, *given(project, {key: GONE}))
+    assert expected in refused(project, *context_arguments(project, {key: GONE}))
 
 
 def test_a_context_is_refused_once_any_of_its_bytes_is_another(own: Path) -> None:
-    *arguments, digest = given(own, {})
+    *arguments, digest = context_arguments(own, {})
     path = Path(arguments[1])
     checked(own, *arguments, digest)
     whole = path.read_bytes()
@@ -162,7 +162,7 @@ def test_a_context_of_another_project_is_refused(
     own: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     other = create_project(tmp_path_factory.mktemp("other"))
-    arguments = given(own, {})
+    arguments = context_arguments(own, {})
     assert "belongs to the project in" in refused(other, *arguments)
     checked(own, *arguments)
     query(own, "UPDATE metadata SET project_created = '2026-02-11'")

@@ -35,30 +35,30 @@ def every_kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def asked(server: Wire, method: str, **params: Any) -> dict[str, Any]:
+def request(server: Wire, method: str, **params: Any) -> dict[str, Any]:
     """The answer of the stateless version to one request."""
     found: dict[str, Any] = server.ask(method, {**params, "_meta": MODERN})
     return found
 
 
-def told(server: Wire, method: str, **params: Any) -> dict[str, Any]:
-    found: dict[str, Any] = asked(server, method, **params)["result"]
+def result_of(server: Wire, method: str, **params: Any) -> dict[str, Any]:
+    found: dict[str, Any] = request(server, method, **params)["result"]
     return found
 
 
-def read(server: Wire, uri: str) -> str:
-    (content,) = told(server, "resources/read", uri=uri)["contents"]
+def read_text(server: Wire, uri: str) -> str:
+    (content,) = result_of(server, "resources/read", uri=uri)["contents"]
     assert (uri, "text/markdown") == (content["uri"], content["mimeType"])
     return str(content["text"])
 
 
 def tool_names(server: Wire) -> list[str]:
-    return [tool["name"] for tool in told(server, "tools/list")["tools"]]
+    return [tool["name"] for tool in result_of(server, "tools/list")["tools"]]
 
 
 def test_the_stateless_version_declares_the_extension(project: Path) -> None:
     with running(project) as server:
-        capabilities = told(server, "server/discover")["capabilities"]
+        capabilities = result_of(server, "server/discover")["capabilities"]
 
     assert {EXTENSION: {}} == capabilities["extensions"]
     assert {"subscribe": True} == capabilities["resources"]
@@ -69,7 +69,7 @@ def test_a_handshake_reads_as_it_did_before(every_kit: Path) -> None:
     with running(every_kit, "specum") as server:
         shaken = server.shake_hands("2025-11-25")
     with running(every_kit, "specum") as server:
-        capabilities = told(server, "server/discover")["capabilities"]
+        capabilities = result_of(server, "server/discover")["capabilities"]
 
     assert {"tools", "prompts"} >= shaken["capabilities"].keys()
     assert {} == capabilities["resources"]
@@ -79,10 +79,10 @@ def test_a_handshake_reads_as_it_did_before(every_kit: Path) -> None:
 def test_each_kit_serves_its_skill_whole(every_kit: Path, key: str) -> None:
     context = context_for(every_kit, "manual")
     with running(every_kit, key, *on_context(context)) as server:
-        listed = told(server, "skills/list")
+        listed = result_of(server, "skills/list")
         (skill,) = listed["skills"]
-        got = told(server, "skills/get", uri=skill["uri"])
-        files = {entry["uri"]: read(server, entry["uri"]) for entry in skill["resources"]}
+        got = result_of(server, "skills/get", uri=skill["uri"])
+        files = {entry["uri"]: read_text(server, entry["uri"]) for entry in skill["resources"]}
 
     place = f"skill://{skill['frontmatter']['name']}"
     text = files[f"{place}/{TEXT}"]
@@ -107,8 +107,8 @@ def test_a_skill_names_the_tools_of_its_session_and_no_others(project: Path, rec
         every = {*tool_names(server)}
     with running(project, *on_context(context_for(project, recipe))) as server:
         names = tool_names(server)
-        (skill,) = told(server, "skills/list")["skills"]
-        text, guide = (read(server, entry["uri"]) for entry in skill["resources"])
+        (skill,) = result_of(server, "skills/list")["skills"]
+        text, guide = (read_text(server, entry["uri"]) for entry in skill["resources"])
 
     assert names == re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     assert names == re.findall(r"^## (\w+)$", guide, re.MULTILINE)
@@ -121,8 +121,8 @@ def test_a_workflow_has_the_steps_and_arguments_that_the_session_has(project: Pa
     found = {}
     for recipe in ("manual", "discuss", "task_execution"):
         with running(project, *on_context(context_for(project, recipe))) as server:
-            (skill,) = told(server, "skills/list")["skills"]
-            found[recipe] = read(server, skill["uri"])
+            (skill,) = result_of(server, "skills/list")["skills"]
+            found[recipe] = read_text(server, skill["uri"])
 
     assert "## Plan new work" in found["manual"]
     assert "## Do a task and close it" in found["task_execution"]
@@ -143,7 +143,7 @@ def test_a_workflow_has_the_steps_and_arguments_that_the_session_has(project: Pa
 )
 def test_an_unknown_skill_is_refused(project: Path, method: str, uri: str) -> None:
     with running(project) as server:
-        error = asked(server, method, uri=uri)["error"]
+        error = request(server, method, uri=uri)["error"]
 
     assert UNKNOWN == error["code"]
     assert uri in error["message"]
@@ -153,8 +153,8 @@ def test_an_unknown_skill_is_refused(project: Path, method: str, uri: str) -> No
 def test_a_session_without_tools_has_no_skill(every_kit: Path) -> None:
     context = context_for(every_kit, "manual", enabled_tools={})
     with running(every_kit, "specum", *on_context(context)) as server:
-        capabilities = told(server, "server/discover")["capabilities"]
-        answer = asked(server, "skills/list")
+        capabilities = result_of(server, "server/discover")["capabilities"]
+        answer = request(server, "skills/list")
 
     assert "extensions" not in capabilities
     assert "error" in answer
@@ -162,11 +162,11 @@ def test_a_session_without_tools_has_no_skill(every_kit: Path) -> None:
 
 def test_other_resources_are_unchanged(every_kit: Path) -> None:
     with running(every_kit, "specum") as server:
-        assert [] == told(server, "resources/list")["resources"]
-        assert [] == told(server, "resources/templates/list")["resourceTemplates"]
-        error = asked(server, "resources/read", uri="ralph://tasks/1")["error"]
+        assert [] == result_of(server, "resources/list")["resources"]
+        assert [] == result_of(server, "resources/templates/list")["resourceTemplates"]
+        error = request(server, "resources/read", uri="ralph://tasks/1")["error"]
     with running(every_kit, "ralph") as server:
-        uris = [entry["uri"] for entry in told(server, "resources/list")["resources"]]
+        uris = [entry["uri"] for entry in result_of(server, "resources/list")["resources"]]
 
     assert UNKNOWN == error["code"]
     assert not any(uri.startswith("skill:") for uri in uris)

@@ -50,7 +50,7 @@ def database(root: Path) -> Path:
 
 
 @contextmanager
-def held(root: Path) -> Iterator[None]:
+def long_write(root: Path) -> Iterator[None]:
     """Another program is in the middle of a long write."""
     with closing(sqlite3.connect(database(root), isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -97,7 +97,7 @@ def test_an_idle_server_ends_at_once_and_leaves_no_journal(
 def test_a_call_that_waits_for_the_database_does_not_hold_the_server(
     project: Path, end: Callable[[Wire], None]
 ) -> None:
-    with held(project), running(project) as server:
+    with long_write(project), running(project) as server:
         server.shake_hands()
         change = {"name": "update_task", "arguments": {"id": 1, "title": "late"}}
         server.send("tools/call", change, id="waits")

@@ -23,7 +23,7 @@ INSERT INTO tasks (id, feature, discipline, title, status) VALUES (1, 'f', 'd', 
 """
 
 
-def listed(root: Path, *options: str) -> list[dict[str, Any]]:
+def list_tools(root: Path, *options: str) -> list[dict[str, Any]]:
     """The tools of a session without a context."""
     with running(root, *options) as server:
         server.shake_hands()
@@ -49,8 +49,8 @@ def test_the_setting_decides_and_auto_leaves_it_to_the_command_line(
     root = create_project(tmp_path / "p", config=config)
 
     for _ in range(3):  # also once the list was cached
-        assert without == any("outputSchema" in tool for tool in listed(root))
-        assert with_flag == any("outputSchema" in tool for tool in listed(root, FLAG))
+        assert without == any("outputSchema" in tool for tool in list_tools(root))
+        assert with_flag == any("outputSchema" in tool for tool in list_tools(root, FLAG))
 
 
 @pytest.mark.parametrize(("options", "expected"), [((), False), ((FLAG,), True)])

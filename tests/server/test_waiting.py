@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import context_for, create_project, held, query, server_command
+from driving import context_for, create_project, query, server_command, write_lock
 from frames import COMPLETION, HANDSHAKES, STATELESS, opening, request
 from wire import Wire, running
 
@@ -32,7 +32,7 @@ def answers(server: Wire, number: int) -> dict[object, Any]:
 
 @pytest.mark.parametrize("handed_off", [False, True])
 def test_reads_continue_while_a_write_waits(project: Path, *, handed_off: bool) -> None:
-    with held(project) as other, running(project) as server:
+    with write_lock(project) as other, running(project) as server:
         server.shake_hands()
         if handed_off:
             server.ask(*COMPLETION)
@@ -49,7 +49,7 @@ def test_reads_continue_while_a_write_waits(project: Path, *, handed_off: bool) 
 
 
 def test_writes_keep_their_order_while_they_wait(project: Path) -> None:
-    with held(project) as other, running(project) as server:
+    with write_lock(project) as other, running(project) as server:
         server.shake_hands()
         for number in range(20):
             change = {"name": "update_task", "arguments": {"id": 1, "title": f"title {number}"}}
@@ -62,7 +62,7 @@ def test_writes_keep_their_order_while_they_wait(project: Path) -> None:
 
 
 def test_a_write_that_waits_and_is_cancelled_is_neither_done_nor_answered(project: Path) -> None:
-    with held(project) as other, running(project) as server:
+    with write_lock(project) as other, running(project) as server:
         server.shake_hands()
         server.send(*CHANGE, id="write")
         server.send("notifications/cancelled", {"requestId": "write"})
@@ -94,7 +94,7 @@ def test_piped_requests_are_answered_before_the_end(project: Path, version: str)
 
 
 def test_a_write_that_would_wait_at_the_end_is_refused(project: Path) -> None:
-    with held(project), running(project) as server:
+    with write_lock(project), running(project) as server:
         server.shake_hands()
         server.send(*CHANGE, id="write")
         server.ask("ping")

@@ -24,7 +24,7 @@ def replace_hypothesis() -> None:
     """Let modules import Hypothesis if it is not installed: only its own tests are skipped."""
     if "hypothesis" not in sys.modules and importlib.util.find_spec("hypothesis") is None:
         module = ModuleType("hypothesis")
-        names = {"given": _given, "settings": _Unchanged, "example": _Unchanged}
+        names = {"given": _skip, "settings": _Unchanged, "example": _Unchanged}
         vars(module).update(names, __getattr__=lambda _: _Strategy())
         sys.modules["hypothesis"] = module
 
@@ -63,7 +63,7 @@ class _Unchanged:
         """Ignore the choice of a profile."""
 
 
-def _given(*_: object, **__: object) -> Callable[[Callable[..., Any]], Any]:
+def _skip(*_: object, **__: object) -> Callable[[Callable[..., Any]], Any]:
     """Skip a test, and a test's inner function when the test calls it."""
 
     def decorate(test: Callable[..., Any]) -> Any:

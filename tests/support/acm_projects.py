@@ -252,7 +252,7 @@ class Library(TextAnswers):
 
     def project(self, name: str = "other", **files: str | bytes | None) -> Path:
         """A complete project, with files (`docs__brief_md`) replaced, or left out for None."""
-        return self.project_of(name, named(files))
+        return self.project_of(name, expand_names(files))
 
     def project_of(self, name: str, files: Mapping[str, str | bytes | None]) -> Path:
         """The same, with the files by path."""
@@ -283,7 +283,7 @@ def _is_as(folder: Path, files: Mapping[str, str]) -> bool:
     )
 
 
-def named(files: Mapping[str, str | bytes | None]) -> dict[str, str | bytes | None]:
+def expand_names(files: Mapping[str, str | bytes | None]) -> dict[str, str | bytes | None]:
     """Files by path, of names with `__` for a slash and `_md` for `.md` at their end."""
     return {
         name.replace("__", "/").removesuffix("_md") + ".md": text for name, text in files.items()

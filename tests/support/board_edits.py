@@ -44,7 +44,7 @@ def editable_project(root: Path) -> Path:
     return root
 
 
-def seen(root: Path, name: str = "testing") -> DisciplineView:
+def discipline_view(root: Path, name: str = "testing") -> DisciplineView:
     """The discipline as the board shows it."""
     found = read_disciplines(root).named(name)
     assert found is not None
@@ -53,7 +53,7 @@ def seen(root: Path, name: str = "testing") -> DisciplineView:
 
 def edit(root: Path, name: str = "testing", **lists: Any) -> Edit:
     """Return an edit of the current state."""
-    return Edit(discipline=name, fingerprint=seen(root, name).fingerprint, **lists)
+    return Edit(discipline=name, fingerprint=discipline_view(root, name).fingerprint, **lists)
 
 
 def row(root: Path, name: str = "testing") -> dict[str, Any]:
@@ -64,7 +64,7 @@ def row(root: Path, name: str = "testing") -> dict[str, Any]:
         return dict(found)
 
 
-def kept(root: Path) -> tuple[list[tuple[Any, ...]], bytes]:
+def editable_state(root: Path) -> tuple[list[tuple[Any, ...]], bytes]:
     """Return the state that an edit may change."""
     config = root / FILE
     text = config.read_bytes() if config.exists() else b""

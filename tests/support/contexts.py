@@ -28,7 +28,7 @@ WHOLE: dict[str, Any] = {
 GONE = object()  # in a change, removes the key
 
 
-def given(root: Path, facts: object) -> tuple[str, ...]:
+def context_arguments(root: Path, facts: object) -> tuple[str, ...]:
     """The arguments for a context of that text, or of a whole one with those changes."""
     path = root / "given.json"
     text = facts if isinstance(facts, str) else json.dumps(changed(root, facts))

@@ -211,7 +211,7 @@ def is_chance(frame: Frame) -> bool:
     return frame.get("method") == UPDATED or frame.get("error", {}).get("code") == CLOSED
 
 
-def spelled(frame: object) -> bytes:
+def encode_frame(frame: object) -> bytes:
     """The line of a frame."""
     return json.dumps(frame, ensure_ascii=False).encode() + b"\n"
 
@@ -221,4 +221,4 @@ def line(method: str, params: object = None, **frame: object) -> bytes:
     told = {"jsonrpc": "2.0", **frame, "method": method}
     if params is not None:
         told["params"] = params
-    return spelled(told)
+    return encode_frame(told)

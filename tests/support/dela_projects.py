@@ -114,7 +114,7 @@ def allowed_names(driver: Driver) -> list[str]:
     return [task["unique_name"] for task in tasks if task["allowlisted"]]
 
 
-def begun(driver: Driver, name: str, line: str, **arguments: Any) -> int:
+def start_task(driver: Driver, name: str, line: str, **arguments: Any) -> int:
     """Start a task in the background, and wait until it has printed a line; its PID."""
     answer = driver.call("task_start", unique_name=name, wait_for_exit_seconds=0, **arguments)
     pid: int = answer["pid"]

@@ -147,7 +147,7 @@ def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
 
 
 @contextmanager
-def held(root: Path) -> Iterator[sqlite3.Connection]:
+def write_lock(root: Path) -> Iterator[sqlite3.Connection]:
     """Another program is in the middle of a write, until it rolls back."""
     path = root / ".ralph" / "db" / "ralph.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from conversations import line, spelled
+from conversations import encode_frame, line
 from wire import MODERN
 
 HANDSHAKES = ("2025-06-18", "2025-11-25")
@@ -130,8 +130,8 @@ NOTIFICATIONS = (
     line("notifications/odd", {}),
     line("tools/list"),
     line("odd"),
-    spelled({"jsonrpc": "2.0", "id": 1, "result": {}}),
-    spelled({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "odd"}}),
+    encode_frame({"jsonrpc": "2.0", "id": 1, "result": {}}),
+    encode_frame({"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "odd"}}),
 )
 # Numbers as JSON has them, and as it does not.
 NUMBERS = (
@@ -219,7 +219,7 @@ def opening(version: str, *, rich: bool = False) -> list[bytes]:
 
 def request(version: str, method: str, params: Any, identity: Any) -> bytes:
     """The line of a request as its era has it."""
-    return spelled(frame(version, method, params, identity))
+    return encode_frame(frame(version, method, params, identity))
 
 
 def frame(version: str, method: str, params: Any, identity: Any) -> dict[str, Any]:

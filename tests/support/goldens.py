@@ -90,13 +90,13 @@ def _json_lines(head: str, value: Any, indent: str) -> list[str]:
 
 def golden(place: str) -> dict[str, str]:
     """The texts of a place by path, whole: "a0/expected", or "a0/expected_tools.json" with "."."""
-    own = _read(FIXTURES / place)
+    own = _read_texts(FIXTURES / place)
     differences = FIXTURES / f"{place}.diff"
     if not differences.exists():
         return own
     base, *lines = differences.read_bytes().decode().removesuffix("\n").split("\n")
     _, _, rest = place.partition("/")
-    texts = _read(FIXTURES / base.removeprefix("against ") / rest)
+    texts = _read_texts(FIXTURES / base.removeprefix("against ") / rest)
     for head, *hunks in _sections(lines, FILE):
         path = head.removeprefix(FILE)
         if path.endswith(ABSENT):
@@ -120,7 +120,7 @@ def write(place: str, found: Mapping[str, str]) -> None:
     case, _, rest = place.partition("/")
     others = [other for other in WHOLE if case not in WHOLE and (FIXTURES / other / rest).exists()]
     if rest and others:
-        base = _read(FIXTURES / others[0] / rest)
+        base = _read_texts(FIXTURES / others[0] / rest)
         lines = [f"against {others[0]}"]
         for name in sorted(base.keys() - found.keys()):
             lines.append(f"{FILE}{name}{ABSENT}")
@@ -202,7 +202,7 @@ def _sections(lines: list[str], mark: str) -> Iterator[list[str]]:
         yield lines[start:stop]
 
 
-def _read(place: Path) -> dict[str, str]:
+def _read_texts(place: Path) -> dict[str, str]:
     files = [place] if place.is_file() else sorted(place.rglob("*"))
     return {
         path.relative_to(place).as_posix(): path.read_bytes().decode()

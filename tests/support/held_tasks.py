@@ -33,7 +33,7 @@ def held_on(engine: str, root: Path, config: str = ATTEMPTS) -> Iterator[Path]:
         yield project
 
 
-def taken(
+def claim_task(
     root: Path, task: int | None = None, *, feature: str = "", discipline: str = ""
 ) -> PreparedSession:
     """A session that holds a task, in the hands of this process."""

@@ -18,21 +18,23 @@ def start(name: str, *words: str, wait: int = 300, meta: Any = TASKS) -> dict[st
     return {"name": "task_start", "arguments": given, "_meta": meta}
 
 
-def asked(server: Wire, method: str, task: str, meta: Any = TASKS, **more: Any) -> dict[str, Any]:
+def request_task(
+    server: Wire, method: str, task: str, meta: Any = TASKS, **more: Any
+) -> dict[str, Any]:
     """The answer to a request on a task."""
     return server.ask(method, {"taskId": task, **more, "_meta": meta})
 
 
-def seen(server: Wire, task: str) -> dict[str, Any]:
+def task_state(server: Wire, task: str) -> dict[str, Any]:
     """Return the current state of a task."""
-    found: dict[str, Any] = asked(server, "tasks/get", task)["result"]
+    found: dict[str, Any] = request_task(server, "tasks/get", task)["result"]
     return found
 
 
 def settled(server: Wire, task: str) -> dict[str, Any]:
     """The task when it is over."""
     deadline = time.monotonic() + 60
-    while (found := seen(server, task))["status"] == "working":
+    while (found := task_state(server, task))["status"] == "working":
         assert time.monotonic() < deadline
         time.sleep(0.05)
     return found

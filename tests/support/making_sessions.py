@@ -18,7 +18,7 @@ from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, Served
 
 
-def made(root: Path, recipe: str, *options: str) -> dict[str, Any]:
+def session_json(root: Path, recipe: str, *options: str) -> dict[str, Any]:
     """Return the output of `ralphgen session create … --json`."""
     done = ralphgen("session", "create", recipe, *options, "--json", "--project", root)
     assert 0 == done.returncode, done.stderr
@@ -71,7 +71,7 @@ def described(command: Sequence[str]) -> dict[str, Any]:
     return said
 
 
-def seen(root: Path, recipe: str, **facts: object) -> dict[str, Any]:
+def describe_session(root: Path, recipe: str, **facts: object) -> dict[str, Any]:
     """Return a session of the recipe as described by its server; `facts` override its context."""
     context = context_for(root, recipe, **facts)
     return described(server_command(root, "ralph", *on_context(context)))

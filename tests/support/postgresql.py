@@ -44,7 +44,7 @@ SESSIONS = "local all +ralphgen_agents scram-sha-256\n"  # no password for all o
 PATIENCE = 60
 
 
-def missing() -> str:
+def absence() -> str:
     """Return why there is no server here; empty if there is one."""
     if importlib.util.find_spec("psycopg") is None:
         return "psycopg is not installed"
@@ -55,7 +55,7 @@ def missing() -> str:
     return ""
 
 
-needs_postgresql = pytest.mark.skipif(bool(missing()), reason=missing())
+needs_postgresql = pytest.mark.skipif(bool(absence()), reason=absence())
 
 
 def programs() -> Path:
@@ -113,7 +113,7 @@ def dsn(name: str) -> str:
 
 
 def _skip_without_server() -> None:
-    if reason := missing():
+    if reason := absence():
         pytest.skip(reason)
 
 

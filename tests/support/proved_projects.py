@@ -81,7 +81,7 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def written(root: Path, files: Sequence[tuple[str, str]]) -> None:
+def write_files(root: Path, files: Sequence[tuple[str, str]]) -> None:
     """Write files below a folder."""
     for path, text in files:
         (root / path).parent.mkdir(parents=True, exist_ok=True)

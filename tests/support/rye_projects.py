@@ -266,12 +266,12 @@ def rye_project(root: Path, settings: str = "", *, more: str = "") -> Path:
     `settings` are lines of its table in the config, `more` are lines after those. It is copied from
     the first project with this config.
     """
-    shutil.copytree(_made(f"{KITS}[rye]\n{settings}\n{more}"), root, dirs_exist_ok=True)
+    shutil.copytree(_template(f"{KITS}[rye]\n{settings}\n{more}"), root, dirs_exist_ok=True)
     return root.resolve()
 
 
 @cache
-def _made(config: str) -> Path:
+def _template(config: str) -> Path:
     """A project with this config, to be copied."""
     return create_project(_own_folder(), config=config)
 

@@ -17,7 +17,7 @@ def answer(workspace: Workspace, query: str = "", **given: Any) -> dict[str, Any
     return search(workspace.rye, {"query": query, "limit": 100, **place, **given})
 
 
-def found(workspace: Workspace, query: str = "", **given: Any) -> list[str]:
+def search_ids(workspace: Workspace, query: str = "", **given: Any) -> list[str]:
     """The ids that a search finds, in order."""
     told = answer(workspace, query, **given)
     return [result["id"] for result in told["results"]]

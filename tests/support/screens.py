@@ -4,7 +4,7 @@ import os
 import select
 
 
-def shown(screen: int, until: bytes | None = None, *, patience: float) -> bytes:
+def read_screen(screen: int, until: bytes | None = None, *, patience: float) -> bytes:
     """Return a terminal's output up to these bytes, or until the last program leaves it."""
     seen = b""
     while (until is None or until not in seen) and select.select([screen], [], [], patience)[0]:

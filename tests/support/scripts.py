@@ -7,7 +7,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[2]
 
 
-def said(script: str, *arguments: str) -> str:
+def script_output(script: str, *arguments: str) -> str:
     """Return the output of a script that may import ralphgen, and must succeed."""
     return subprocess.run(
         [sys.executable, "-c", script, *arguments],

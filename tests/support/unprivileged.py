@@ -59,7 +59,7 @@ def unprivileged(
                 process.kill()
 
 
-def told(wire: Wire, tool: str, **arguments: Any) -> tuple[bool, str]:
+def call_text(wire: Wire, tool: str, **arguments: Any) -> tuple[bool, str]:
     """Whether a call over bare frames failed, and its text."""
     result = wire.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
     (block,) = result["content"]

@@ -62,7 +62,7 @@ def wait(orders: socket.socket) -> bool:
             if mark == BESIDE and (command := os.fork()):
                 os.write(told, b"%d\n" % command)
                 os._exit(0)
-            become(files)
+            take_order(files)
             return True
         for file in (*files, told):
             os.close(file)
@@ -71,7 +71,7 @@ def wait(orders: socket.socket) -> bool:
         os.close(heard)
 
 
-def become(files: Sequence[int]) -> None:
+def take_order(files: Sequence[int]) -> None:
     """Take streams, arguments, folder and environment of an order for this process."""
     with os.fdopen(files[0], encoding="utf-8") as stream:
         order: dict[str, Any] = json.load(stream)

@@ -29,14 +29,14 @@ def search(
         if item_type in (kind, "all")
         for path in (Path(project_path) / ".ai" / folder).rglob("*")
         if path.is_file() and not path.name.startswith("_")
-        for result in [found(path, kind, words, Path(project_path) / ".ai" / folder)]
+        for result in [match_facts(path, kind, words, Path(project_path) / ".ai" / folder)]
         if result["score"]
     ]
     results.sort(key=lambda result: (-result["score"], result["id"]))
     return {"results": results[:limit], "total": len(results), "query": query}
 
 
-def found(path: Path, kind: str, words: list[str], top: Path) -> dict[str, Any]:
+def match_facts(path: Path, kind: str, words: list[str], top: Path) -> dict[str, Any]:
     """Return the facts of a file; its score is 0 if it does not match."""
     text = path.read_text(encoding="utf-8", errors="replace")
     title, version = TITLE.search(text), VERSION.search(text)

@@ -63,7 +63,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield served
 
 
-def begun(server: HttpServer, version: str) -> tuple[socket.socket, list[int]]:
+def start_call(server: HttpServer, version: str) -> tuple[socket.socket, list[int]]:
     """A connection on which the slow tool was called, and the processes that run it."""
     told = headers(token(server.root), version, *(("tools/call", "hang") * (version == MODERN)))
     body = message("tools/call", enveloped(CALL) if version == MODERN else CALL, "slow")
@@ -88,7 +88,7 @@ def goes_on(server: HttpServer) -> bool:
 @pytest.mark.parametrize("version", [HANDSHAKES[-1], MODERN])
 def test_a_call_ends_whose_client_has_gone(server: HttpServer, version: str) -> None:
     """No client remains to receive its result."""
-    connection, pids = begun(server, version)
+    connection, pids = start_call(server, version)
     assert goes_on(server)
     connection.close()
 
@@ -98,7 +98,7 @@ def test_a_call_ends_whose_client_has_gone(server: HttpServer, version: str) -> 
 
 @pytest.mark.thorough
 def test_a_call_ends_that_its_client_cancels(server: HttpServer) -> None:
-    connection, pids = begun(server, HANDSHAKES[-1])
+    connection, pids = start_call(server, HANDSHAKES[-1])
     notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
     for other in ("another", "slow"):
         body = json.dumps({**notice, "params": {"requestId": other}}).encode()
@@ -114,7 +114,7 @@ def test_a_call_ends_that_its_client_cancels(server: HttpServer) -> None:
 
 
 def test_no_one_cancels_calls_of_another_session(server: HttpServer) -> None:
-    connection, pids = begun(server, HANDSHAKES[-1])
+    connection, pids = start_call(server, HANDSHAKES[-1])
     notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}
     body = json.dumps({**notice, "params": {"requestId": "slow"}}).encode()
     other = token(server.root, jti="another")

@@ -12,7 +12,7 @@ import pytest
 from command_line import ralphgen
 from driving import query
 from engines import ENGINES
-from held_tasks import ATTEMPTS, comments, held_on, row, status, taken
+from held_tasks import ATTEMPTS, claim_task, comments, held_on, row, status
 from http_servers import CONFIG, KEY, URL, HttpServer, serving
 from lifelines import until
 
@@ -34,7 +34,7 @@ def server(
         yield running
 
 
-def made(root: Path, *options: str) -> tuple[str, str]:
+def create_token(root: Path, *options: str) -> tuple[str, str]:
     """A token that `ralphgen session create` makes, and the id of its session."""
     done = ralphgen("session", "create", "task_execution", *options, "--token", "--project", root)
     assert 0 == done.returncode, done.stderr
@@ -42,7 +42,7 @@ def made(root: Path, *options: str) -> tuple[str, str]:
     return own, jwt.decode(own, KEY, algorithms=["HS256"], audience=URL)["jti"]
 
 
-def told(server: HttpServer, own: str, tool: str, **given: Any) -> str:
+def call_text(server: HttpServer, own: str, tool: str, **given: Any) -> str:
     """The text of an answer: a result, or a refusal."""
     code, answer = server.call(own, tool, **given)
     assert 200 == code, answer
@@ -73,7 +73,7 @@ def answers(server: HttpServer, own: str) -> bool:
 
 def test_a_token_holds_its_task_against_every_other_session(server: HttpServer) -> None:
     root = server.root
-    _, own = made(root, "--task", "2")
+    _, own = create_token(root, "--task", "2")
     refused = ralphgen(
         "session", "create", "task_execution", "--task", "2", "--token", "--project", root
     )
@@ -81,8 +81,8 @@ def test_a_token_holds_its_task_against_every_other_session(server: HttpServer) 
     assert (4, "") == (refused.returncode, refused.stdout)
     assert f'task 2 is claimed by the session "{own}"' in refused.stderr
     with pytest.raises(ClaimedError):
-        taken(root, 2)
-    _, following = made(root, "--next")
+        claim_task(root, 2)
+    _, following = create_token(root, "--next")
     assert (own, following) == (row(root, 2)[0], row(root, 1)[0])
     assert [(None, None)] * 2 == query(
         root, "SELECT pid, host FROM ralphgen_claims WHERE session IS NOT NULL"
@@ -93,20 +93,20 @@ def test_each_worker_serves_a_claim_and_a_kill_of_all_loses_nothing_of_it(
     server: HttpServer,
 ) -> None:
     root = server.root
-    token, own = made(root, "--task", "2")
-    told(server, token, "set_task_status", status="in_progress")
+    token, own = create_token(root, "--task", "2")
+    call_text(server, token, "set_task_status", status="in_progress")
     kill_workers(server)
 
     assert until(partial(answers, server, token))
     for number in range(8):
-        told(server, token, "add_task_comment", body=f"Step {number}.")
+        call_text(server, token, "add_task_comment", body=f"Step {number}.")
     kill_workers(server)
     assert until(partial(answers, server, token))
-    assert "done" in told(server, token, "set_task_status", status="done", summary="It works.")
+    assert "done" in call_text(server, token, "set_task_status", status="done", summary="It works.")
     assert (None, 1) == row(root, 2)[:2]
     assert "Step 7." in comments(root, 2)
-    assert "lost" not in told(server, token, "add_task_comment", body="One more thing.")
-    told(server, token, "set_task_status", status="in_progress")
+    assert "lost" not in call_text(server, token, "add_task_comment", body="One more thing.")
+    call_text(server, token, "set_task_status", status="in_progress")
     assert own == row(root, 2)[0]
 
 
@@ -114,36 +114,36 @@ def test_a_token_whose_lease_has_ended_continues_until_another_has_its_task(
     server: HttpServer,
 ) -> None:
     root = server.root
-    token, own = made(root, "--task", "2")
-    told(server, token, "set_task_status", status="in_progress")
+    token, own = create_token(root, "--task", "2")
+    call_text(server, token, "set_task_status", status="in_progress")
     set_lease(root, 2, PAST)
-    assert "lost" not in told(server, token, "add_task_comment", body="I am slow.")
+    assert "lost" not in call_text(server, token, "add_task_comment", body="I am slow.")
     assert own == row(root, 2)[0]
 
     kill_workers(server)  # only the database and the token remain
     set_lease(root, 2, PAST)
-    other = taken(root, 2)
+    other = claim_task(root, 2)
     assert until(lambda: _refused(server, token))
     before = comments(root, 2)
-    said = told(server, token, "set_task_status", status="done", summary="Mine.")
+    said = call_text(server, token, "set_task_status", status="done", summary="Mine.")
     assert "this session has lost its claim on task 2" in said
     assert f'it is claimed by the session "{other.session_id}"' in said
     assert ("in_progress", before) == (status(root, 2), comments(root, 2))
     assert "blocked" == end_claim(other, "open")  # it was the second attempt
-    assert "lost its claim" in told(server, token, "add_task_comment", body="Still here.")
+    assert "lost its claim" in call_text(server, token, "add_task_comment", body="Still here.")
 
 
 def _refused(server: HttpServer, token: str) -> bool:
     try:
-        return "lost its claim" in told(server, token, "add_task_comment", body="I am slow.")
+        return "lost its claim" in call_text(server, token, "add_task_comment", body="I am slow.")
     except OSError:
         return False
 
 
 def test_reading_counts_as_a_sign_of_life_and_silence_does_not(server: HttpServer) -> None:
     root = server.root
-    token, _ = made(root, "--task", "2")
-    assert "Out" not in told(server, token, "get_task")
+    token, _ = create_token(root, "--task", "2")
+    assert "Out" not in call_text(server, token, "get_task")
     set_lease(root, 2, PAST)
     kill_workers(server)
 
@@ -153,12 +153,12 @@ def test_reading_counts_as_a_sign_of_life_and_silence_does_not(server: HttpServe
 
 def test_to_end_a_token_lets_its_task_go(server: HttpServer) -> None:
     root = server.root
-    token, own = made(root, "--task", "2")
-    told(server, token, "set_task_status", status="in_progress")
+    token, own = create_token(root, "--task", "2")
+    call_text(server, token, "set_task_status", status="in_progress")
     ended = ralphgen("session", "revoke", own, "--project", root)
     assert 0 == ended.returncode, ended.stderr
 
     assert ("pending", None) == (status(root, 2), row(root, 2)[0])
     assert any(f'The session "{own}" ended: ended.' in one for one in comments(root, 2))
     assert until(lambda: server.call(token, "get_task")[0] == 401)
-    made(root, "--task", "2")
+    create_token(root, "--task", "2")

@@ -57,10 +57,10 @@ class Three:
     def asked(self, body: bytes, sent: Mapping[str, str]) -> list[tuple[int, Any]]:
         """Status and answer of both apps; the answer to nothing certain is None."""
         both = (self.ours.port, self.sdk)
-        return [told(port, body, sent) for port in both]
+        return [send_request(port, body, sent) for port in both]
 
 
-def told(port: int, body: bytes, sent: Mapping[str, str]) -> tuple[int, Any]:
+def send_request(port: int, body: bytes, sent: Mapping[str, str]) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("POST", "/mcp/ralph", body, {**sent})

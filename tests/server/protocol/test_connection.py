@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from conversations import UPDATED, Frame, Servers, line
-from driving import context_for, create_project, edit, held, on_context, query, server_command
+from driving import context_for, create_project, edit, on_context, query, server_command, write_lock
 from frames import (
     COMPLETION,
     HANDSHAKES,
@@ -149,7 +149,7 @@ def test_calls_that_wait_for_the_database_are_done_once(servers: Servers, versio
     with servers.running(servers.session()) as talk:
         talk.send(b"".join(opening(version)))
         assert 1 == len([*talk.answers(1)])
-        with held(servers.ground.root) as other:
+        with write_lock(servers.ground.root) as other:
             talk.send(b"".join([*calls, request(version, "tools/list", {}, "overtakes")]))
             overtaking = talk.frame()
             other.execute("ROLLBACK")

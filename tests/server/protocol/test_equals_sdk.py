@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import readme_kit
-from conversations import Frame, Servers, line, spelled
+from conversations import Frame, Servers, encode_frame, line
 from driving import ROWS, SCHEMAS, create_database, create_project, quiet
 from frames import (
     CAPABILITIES,
@@ -203,7 +203,13 @@ def test_odd_requests_get_the_same_answers(servers: Servers, version: str) -> No
         for written in (version, STATELESS, HANDSHAKES[0])
         for method in RARE
     ]
-    lines = [*opening(version), *map(spelled, frames), *NOTIFICATIONS, *rare, *filter(is_one, odd)]
+    lines = [
+        *opening(version),
+        *map(encode_frame, frames),
+        *NOTIFICATIONS,
+        *rare,
+        *filter(is_one, odd),
+    ]
     lines.append(request(version, "tools/list", {}, "end"))
     arguments = servers.session()
     found = servers.told(arguments, lines)
@@ -261,7 +267,7 @@ def first_lines() -> list[bytes]:
         changed(listed, ("params", "_meta", f"{ENVELOPE}clientInfo"), RICH_INFO),
     ]
     compared = (told for told in ODD_LINES if is_one(told) and told not in CUT_CALLS)
-    return [*dict.fromkeys(map(spelled, frames)), *NOTIFICATIONS, *compared]
+    return [*dict.fromkeys(map(encode_frame, frames)), *NOTIFICATIONS, *compared]
 
 
 @pytest.mark.thorough

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from conversations import Frame, Servers, line, spelled
+from conversations import Frame, Servers, encode_frame, line
 from driving import create_project
 from frames import (
     COMPLETION,
@@ -108,11 +108,11 @@ def changed_lines(draw: st.DrawFn, told: bytes) -> bytes:
     path = draw(st.sampled_from([*places(frame)][1:]))
     way = draw(st.sampled_from(["drop", "replace", "add"]))
     if way == "drop":
-        return spelled(changed(frame, path))
+        return encode_frame(changed(frame, path))
     odd = draw(st.sampled_from(ODD_VALUES))
     if way == "add":
         path = (*path[:-1], draw(st.sampled_from(ODD_KEYS)))
-    return spelled(changed(frame, path, odd))
+    return encode_frame(changed(frame, path, odd))
 
 
 @st.composite

@@ -17,11 +17,11 @@ from board_edits import (
     PRIVATE,
     STORED,
     WANTED,
+    discipline_view,
     edit,
     editable_project,
-    kept,
+    editable_state,
     row,
-    seen,
     take_columns,
 )
 from command_line import ralphgen, ran
@@ -53,7 +53,7 @@ def root(project: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 def test_columns_take_both_lists_and_the_rest_of_the_row_stays(root: Path) -> None:
-    before, others = row(root), kept(root)[0]
+    before, others = row(root), editable_state(root)[0]
     saved = save(root, edit(root, servers=WANTED, disabled=("sign", "get_task")), quiet)
     after = row(root)
 
@@ -68,10 +68,10 @@ def test_columns_take_both_lists_and_the_rest_of_the_row_stays(root: Path) -> No
     del before["mcp_servers"], before["mcp_tool_overrides"]
     assert before == after
     assert [one for one in others if one[0] != "testing"] == [
-        one for one in kept(root)[0] if one[0] != "testing"
+        one for one in editable_state(root)[0] if one[0] != "testing"
     ]
     assert CONFIG == (root / FILE).read_text(encoding="utf-8")
-    assert seen(root) == saved.discipline
+    assert discipline_view(root) == saved.discipline
 
 
 def test_a_session_made_afterwards_has_the_servers_and_lacks_the_tools(root: Path) -> None:
@@ -108,7 +108,7 @@ def saved_arguments(root: Path, *args: str) -> tuple[str, list[str]]:
 
 def test_masked_arguments_keep_their_values_when_others_change(root: Path) -> None:
     with_credentials(root)
-    shown = seen(root).servers
+    shown = discipline_view(root).servers
 
     assert shown is not None
     assert ("run --pass ***", MASKED) == (shown[0].command, shown[0].args)
@@ -184,14 +184,14 @@ def test_an_override_that_nobody_can_read_is_mended_by_an_edit(root: Path) -> No
 def test_what_is_like_that_already_is_not_written(root: Path) -> None:
     text = json.dumps([DOCS], indent=3)
     query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = 'testing'", text)
-    before = kept(root)
+    before = editable_state(root)
     same = Server(
         name="docs", command="docs-server", args=("--port", "1"), env=(Variable(name="KEY"),), was=0
     )
     saved = save(root, edit(root, servers=(same,), disabled=()), quiet)
 
     assert ("saved", '"testing" already has these values') == (saved.state, saved.sentence)
-    assert before == kept(root)
+    assert before == editable_state(root)
 
 
 def test_a_renamed_server_keeps_its_secret(root: Path) -> None:
@@ -204,16 +204,16 @@ def test_a_renamed_server_keeps_its_secret(root: Path) -> None:
 def test_a_stale_edit_is_refused_with_what_is_there_now(root: Path) -> None:
     first, second = edit(root, servers=WANTED), edit(root, disabled=("sign",))
     save(root, first, quiet)
-    before = kept(root)
+    before = editable_state(root)
     saved = save(root, second, quiet)
 
-    assert ("stale", "nothing was saved", seen(root)) == (
+    assert ("stale", "nothing was saved", discipline_view(root)) == (
         saved.state,
         saved.sentence,
         saved.discipline,
     )
     assert "someone else changed the discipline" in saved.problems[0].text
-    assert before == kept(root)
+    assert before == editable_state(root)
 
 
 @pytest.mark.parametrize("sql", [(), MIXED, NEITHER], ids=["columns", "mixed", "config"])
@@ -231,7 +231,7 @@ def test_of_two_edits_at_once_one_is_saved_and_the_other_told(
     ]
 
     assert ["saved", "stale"] == sorted(states)
-    assert [winner] == [one.name for one in seen(root).servers or ()]
+    assert [winner] == [one.name for one in discipline_view(root).servers or ()]
 
 
 @pytest.mark.parametrize("sql", [(), NEITHER], ids=["columns", "config"])
@@ -244,8 +244,8 @@ def test_edits_of_two_disciplines_at_once_are_both_saved(root: Path, sql: tuple[
 
     assert ["saved"] * 4 == [saved.state for saved in found]
     for name in names:
-        assert ["more"] == [one.name for one in seen(root, name).servers or ()]
-        assert ["sign"] == [one.entry for one in seen(root, name).disabled or ()]
+        assert ["more"] == [one.name for one in discipline_view(root, name).servers or ()]
+        assert ["sign"] == [one.entry for one in discipline_view(root, name).disabled or ()]
 
 
 HOSTILE = [
@@ -269,12 +269,12 @@ def test_a_hostile_name_is_saved_like_any_other(
     env = (Variable(name='"\n', value="]\n[launch]\nallow = ['x']"),)
     server = Server(name="docs", command='"', args=("'\n", "\u2028"), env=env)
     saved = save(root, edit(root, name, servers=(server,), disabled=("sign",)), quiet)
-    (found,) = seen(root, name).servers or ()
+    (found,) = discipline_view(root, name).servers or ()
 
     assert ("saved", ()) == (saved.state, saved.problems)
     assert saved.sentence.isprintable()
     assert (server.command, server.args, ('"\n',)) == (found.command, found.args, found.env)
-    assert ["sign"] == [one.entry for one in seen(root, name).disabled or ()]
+    assert ["sign"] == [one.entry for one in discipline_view(root, name).disabled or ()]
     assert [] == read_settings(root).launch.allow
 
 
@@ -300,7 +300,7 @@ def test_a_project_without_a_config_gets_one(root: Path) -> None:
     saved = save(root, edit(root, disabled=("sign",)), quiet)
 
     assert ("saved", ()) == (saved.state, saved.problems)
-    assert ["sign"] == [one.entry for one in seen(root).disabled or ()]
+    assert ["sign"] == [one.entry for one in discipline_view(root).disabled or ()]
 
 
 def test_no_secret_is_said(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -335,7 +335,7 @@ def test_a_server_elsewhere_is_shown_without_secrets_and_keeps_its_address(
     root: Path, home: str
 ) -> None:
     with_remote(root, home)
-    (shown,) = seen(root).servers or ()
+    (shown,) = discipline_view(root).servers or ()
     assert ("far", SHOWN.command, (), ("K",)) == (shown.name, shown.command, shown.args, shown.env)
     values = (Variable(name="K"), Variable(name="New", value=FRESH))
     saved = save(root, edit(root, servers=(SHOWN.model_copy(update={"env": values}),)), quiet)
@@ -353,14 +353,14 @@ def test_a_server_elsewhere_is_shown_without_secrets_and_keeps_its_address(
 
 def test_the_address_of_a_server_elsewhere_is_not_for_the_board(root: Path) -> None:
     with_remote(root, "column")
-    before = kept(root)
+    before = editable_state(root)
     other = SHOWN.model_copy(update={"command": "https://b.example/mcp"})
     saved = save(root, edit(root, servers=(other,)), quiet)
 
     assert "saved" != saved.state
     assert "the board cannot change the address" in str(saved)
     assert PRIVATE not in str(saved)
-    assert before == kept(root)
+    assert before == editable_state(root)
 
 
 def test_the_tools_of_own_tables_can_be_taken_away(root: Path) -> None:
@@ -372,7 +372,7 @@ def test_the_tools_of_own_tables_can_be_taken_away(root: Path) -> None:
 
     assert ("saved", (), ()) == (saved.state, saved.fields, saved.problems)
     assert ("create_risk", "ralph:list_risks") == tuple(
-        one.entry for one in seen(root).disabled or ()
+        one.entry for one in discipline_view(root).disabled or ()
     )
     wrong = save(root, edit(root, disabled=("ralph:list_risk",)), quiet)
     assert "list_risks" in wrong.fields[0].hint

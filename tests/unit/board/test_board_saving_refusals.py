@@ -18,11 +18,11 @@ from board_edits import (
     MIXED,
     PRIVATE,
     WANTED,
+    discipline_view,
     edit,
     editable_project,
-    kept,
+    editable_state,
     row,
-    seen,
 )
 from command_line import run_sql, texts
 from driving import query, quiet
@@ -68,14 +68,14 @@ def test_a_database_that_stays_locked_is_said_and_nothing_is_saved(
     root: Path, sql: tuple[str, ...]
 ) -> None:
     run_sql(root, *sql)
-    wanted, before = edit(root, servers=WANTED, disabled=("sign",)), kept(root)
+    wanted, before = edit(root, servers=WANTED, disabled=("sign",)), editable_state(root)
     with locked(root):
         saved = save(root, wanted, quiet, patience=0.2)
     (problem,) = saved.problems
 
     assert ("refused", "nothing was saved") == (saved.state, saved.sentence)
     assert "the database is busy" in problem.text
-    assert before == kept(root)
+    assert before == editable_state(root)
     assert "saved" == save(root, wanted, quiet).state
 
 
@@ -117,13 +117,13 @@ def test_what_the_database_refuses_is_said_and_nothing_is_saved(
     root: Path, sql: str, expected: str, missing: tuple[str, ...]
 ) -> None:
     run_sql(root, *missing, sql)
-    before = kept(root)
+    before = editable_state(root)
     saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
     (problem,) = saved.problems
 
     assert "refused" == saved.state
     assert expected in problem.text
-    assert before == kept(root)
+    assert before == editable_state(root)
     assert PRIVATE not in repr(saved)
 
 
@@ -163,17 +163,17 @@ def test_with_a_config_that_cannot_be_read_nothing_is_written(root: Path, text: 
 
 def test_a_wrong_edit_is_refused_at_its_fields(root: Path) -> None:
     bad = Server(name="a b", command=" ", env=(Variable(name="K", value=f"{FRESH}\0"),))
-    before = kept(root)
+    before = editable_state(root)
     saved = save(root, edit(root, servers=(*WANTED, bad), disabled=("no",)), quiet)
 
-    assert ("refused", "nothing was saved", seen(root)) == (
+    assert ("refused", "nothing was saved", discipline_view(root)) == (
         saved.state,
         saved.sentence,
         saved.discipline,
     )
     fields = ["servers.2.name", "servers.2.command", "servers.2.env.0.value", "disabled.0"]
     assert fields == [one.field for one in saved.fields]
-    assert before == kept(root)
+    assert before == editable_state(root)
     assert FRESH not in repr(saved)
 
 
@@ -195,7 +195,7 @@ def test_hand_edits_hinder_regenerating_and_the_edit_stays_saved(root: Path) -> 
     assert "saved" == saved.state
     assert saved.sentence.endswith(", but the server was not regenerated")
     assert "server.py was edited by hand; not overwritten" == problem.text
-    assert ["docs", "more"] == [one.name for one in seen(root).servers or ()]
+    assert ["docs", "more"] == [one.name for one in discipline_view(root).servers or ()]
     assert server.read_text(encoding="utf-8").endswith("# mine\n")
 
 
@@ -205,13 +205,13 @@ def test_a_config_that_cannot_be_written_leaves_the_database_as_it_was(root: Pat
     target = root / ("x" * 253)
     (root / FILE).rename(target)
     (root / FILE).symlink_to(target)
-    before = kept(root)
+    before = editable_state(root)
     saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
     (problem,) = saved.problems
 
     assert "refused" == saved.state
     assert "cannot be written: file name too long" in problem.text
-    assert before == kept(root)
+    assert before == editable_state(root)
 
 
 def test_without_a_database_nothing_is_saved(root: Path) -> None:
@@ -265,10 +265,10 @@ STALE: dict[str, dict[str, Any]] = {
 def test_a_write_planned_from_something_else_changes_nothing(
     root: Path, changes: dict[str, Any]
 ) -> None:
-    before = kept(root)
+    before = editable_state(root)
 
     assert WriteResult("changed") == stored(planned(root, **changes))
-    assert before == kept(root)
+    assert before == editable_state(root)
 
 
 def test_no_other_program_writes_meanwhile_though_the_board_reads(
@@ -295,9 +295,9 @@ def test_no_other_program_writes_meanwhile_though_the_board_reads(
 
 def test_what_fails_is_said_and_nothing_is_saved(root: Path) -> None:
     """A write of no column at all is none."""
-    before = kept(root)
+    before = editable_state(root)
     found = stored(planned(root, values={"nothing": "x"}, expected={}))
 
     assert "refused" == found.state
     assert found.problems
-    assert before == kept(root)
+    assert before == editable_state(root)

@@ -11,7 +11,7 @@ import pytest
 from command_line import RALPHGEN, ralphgen, ran, refused
 from dela_projects import at_home
 from driving import create_project, edit, made_here, query, quiet
-from making_sessions import made
+from making_sessions import session_json
 
 from ralphgen.emit.workflows import install_environment
 
@@ -183,7 +183,7 @@ def test_a_server_that_no_one_trusts_is_not_started(root: Path) -> None:
 
 
 def test_below_launch_a_call_is_the_sessions(root: Path) -> None:
-    own = made(root, "task_execution", "--task", "1")
+    own = session_json(root, "task_execution", "--task", "1")
     variables = {"RALPHGEN_SESSION": own["session_id"]}
 
     done = ralphgen("call", "ralph:get_task", cwd=root, more=variables)
@@ -206,7 +206,7 @@ def test_below_launch_a_call_is_the_sessions(root: Path) -> None:
 
 @pytest.mark.thorough
 def test_the_session_of_a_process_above_counts_more_than_the_own_variable(root: Path) -> None:
-    own = made(root, "task_execution", "--task", "1")
+    own = session_json(root, "task_execution", "--task", "1")
     forged = 'RALPHGEN_SESSION=manual sh -c "$0 call ralph:delete_task id=2; exit \\$?"; exit $?'
     words = forged.replace("$0", str(RALPHGEN))
 
@@ -232,12 +232,12 @@ def test_a_terminal_is_not_steered_by_an_answer(root: Path) -> None:
     subprocess.run(words, cwd=root, stdout=slave, stdin=slave, check=True)
 
     os.close(slave)
-    shown = b"".join(iter(lambda: _read(master), b""))
+    shown = b"".join(iter(lambda: _read_all(master), b""))
     assert b"a\\u202eb" in shown
     assert "\u202e".encode() not in shown
 
 
-def _read(terminal: int) -> bytes:
+def _read_all(terminal: int) -> bytes:
     try:
         return os.read(terminal, 65536)
     except OSError:  # the other end is closed

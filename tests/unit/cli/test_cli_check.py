@@ -40,7 +40,7 @@ def root(project: Path, tmp_path: Path) -> Path:
     return copytree(project, tmp_path / "p")
 
 
-def written(root: Path, version: str) -> None:
+def set_version(root: Path, version: str) -> None:
     """Mark the server as written by another version."""
     manifest = root / ".ralph/mcp/manifest.json"
     facts = json.loads(manifest.read_text("utf-8"))
@@ -184,7 +184,7 @@ def test_a_clone_without_the_database_can_be_checked_with_a_note(root: Path) -> 
 def test_another_version_is_named_and_nothing_else_compared(
     root: Path, version: str, code: int
 ) -> None:
-    written(root, version)
+    set_version(root, version)
     append(root / SERVER, "# mine\n")
     done = ralphgen("check", root, "--json")
     (problem,) = json.loads(done.stdout)["problems"]
@@ -196,7 +196,7 @@ def test_another_version_is_named_and_nothing_else_compared(
 
 
 def test_an_earlier_version_writes_nothing_without_force(root: Path) -> None:
-    written(root, "99.0")
+    set_version(root, "99.0")
     before = snapshot(root)
     for command in ("regen", "init"):
         said = refused(command, root, "--no-install", code=2)

@@ -53,7 +53,7 @@ def connect(root: Path, *arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def written(root: Path, *arguments: str) -> Path:
+def create_config(root: Path, *arguments: str) -> Path:
     code, out, said = connect(root, *(arguments or ("claude", "--skills")))
     assert (0, "") == (code, out), said
     return root
@@ -101,7 +101,7 @@ def test_without_ralphgen_on_path_connect_offers_settings_of_the_user(
 
 
 def test_settings_of_the_user_are_compared_and_rewritten(root: Path, tmp_path: Path) -> None:
-    written(root, "cursor", "--user")
+    create_config(root, "cursor", "--user")
     path = tmp_path / "home/.cursor/mcp.json"
     good = path.read_text("utf-8")
     assert (0, "", UP_TO_DATE) == check(root)
@@ -116,7 +116,7 @@ def test_connect_names_a_shared_file_that_a_client_may_prefer(root: Path) -> Non
     warning = "warning: .cursor/mcp.json has the same servers, and cursor may prefer them\n"
 
     assert warning not in connect(root, "cursor", "--user")[2]
-    written(root, "cursor")
+    create_config(root, "cursor")
     assert warning in connect(root, "cursor", "--user")[2]
 
 
@@ -159,8 +159,8 @@ def test_print_prints_the_texts_that_would_be_written(root: Path) -> None:
 
     assert (0, "") == (code, said)
     assert before == snapshot(root)
-    written(root, "claude")
-    written(root, "claude", *KINDS)
+    create_config(root, "claude")
+    create_config(root, "claude", *KINDS)
     assert single == (root / ".mcp.json").read_text("utf-8")
     paths = [line[4:-4] for line in several.splitlines() if line.startswith("==> ")]
     assert several == "".join(
@@ -176,7 +176,7 @@ def test_of_a_shared_file_only_own_entries_are_printed_and_changed(root: Path) -
     (root / ".mcp.json").write_text(json.dumps(other), encoding="utf-8")
     (root / "AGENTS.md").write_text("# Ours\n", encoding="utf-8")
     printed = connect(root, "claude", "--print")[1] + connect(root, "codex", "--agents-md")[1]
-    written(root, "claude")
+    create_config(root, "claude")
 
     assert "s3cret" not in printed
     assert "s3cret" in (root / ".mcp.json").read_text("utf-8")
@@ -189,7 +189,7 @@ def test_of_a_shared_file_only_own_entries_are_printed_and_changed(root: Path) -
 def test_check_names_a_changed_entry_of_each_client_and_regen_rewrites_it(
     root: Path, client: str
 ) -> None:
-    written(root, client)
+    create_config(root, client)
     path = ClientEntries(client, root, []).file
     good = path.read_text("utf-8")
     same = check(root)
@@ -206,7 +206,7 @@ def test_check_names_a_changed_entry_of_each_client_and_regen_rewrites_it(
 
 @pytest.mark.thorough
 def test_check_names_another_command_and_leaves_other_servers_alone(root: Path) -> None:
-    path = written(root, "claude") / ".mcp.json"
+    path = create_config(root, "claude") / ".mcp.json"
     facts = json.loads(path.read_bytes())
     facts["mcpServers"]["ralph"]["command"] = "evil"
     facts["mcpServers"]["dela"] = {"command": "uv", "args": ["run", "ralphgen", "serve", "dela"]}
@@ -221,7 +221,7 @@ def test_check_names_another_command_and_leaves_other_servers_alone(root: Path) 
 
 @pytest.mark.thorough
 def test_a_configuration_with_urls_is_compared_with_the_same_urls(root: Path) -> None:
-    path = written(root, "claude", "--http", "https://mcp.example.com/mcp") / ".mcp.json"
+    path = create_config(root, "claude", "--http", "https://mcp.example.com/mcp") / ".mcp.json"
     text = path.read_text("utf-8")
 
     assert (0, "", UP_TO_DATE) == check(root)
@@ -260,7 +260,7 @@ def test_a_file_that_is_not_json_counts_if_connect_may_have_written_it(
 
 @pytest.mark.thorough
 def test_check_has_the_section_of_agents_md_and_regen_keeps_the_rest(root: Path) -> None:
-    path = written(root, "cursor", "--agents-md") / "AGENTS.md"
+    path = create_config(root, "cursor", "--agents-md") / "AGENTS.md"
     path.write_text(f"# Ours\n\n{path.read_text('utf-8')}more\n", encoding="utf-8")
     same = check(root)
     config = root / ".ralph/ralphgen.toml"
@@ -295,7 +295,7 @@ def test_skills_are_written_besides_others_and_then_nothing_more(root: Path) -> 
 
 @pytest.mark.thorough
 def test_edits_are_refused_by_name_the_rest_is_written_and_force_overwrites(root: Path) -> None:
-    good = texts(written(root) / SKILLS)
+    good = texts(create_config(root) / SKILLS)
     append(root / RALPH / "SKILL.md", "mine\n")
     append(root / DELA / "references/tool-guide.md", "mine\n")
     (root / DELA / "manifest.json").write_text("<<<<<<< ours\n", encoding="utf-8")
@@ -312,7 +312,7 @@ def test_edits_are_refused_by_name_the_rest_is_written_and_force_overwrites(root
 
 
 def test_a_hand_edited_file_is_a_warning_of_other_commands(root: Path) -> None:
-    append(written(root) / RALPH / "SKILL.md", "mine\n")
+    append(create_config(root) / RALPH / "SKILL.md", "mine\n")
     done = ralphgen("init", "--no-install", root)
 
     assert 0 == done.returncode
@@ -321,7 +321,7 @@ def test_a_hand_edited_file_is_a_warning_of_other_commands(root: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_hand_edited_file_does_not_make_the_server_out_of_date(root: Path) -> None:
-    append(written(root) / RALPH / "SKILL.md", "mine\n")
+    append(create_config(root) / RALPH / "SKILL.md", "mine\n")
 
     assert "out of date" not in ralphgen("task", "list", cwd=root).stderr
 
@@ -342,7 +342,7 @@ def test_a_skill_of_the_users_own_is_in_the_way_and_not_overwritten(root: Path) 
 
 @pytest.mark.thorough
 def test_check_shows_what_a_changed_schema_does_to_a_skill(root: Path) -> None:
-    written(root)
+    create_config(root)
     (root / DELA / "scripts").mkdir()
     (root / DELA / "scripts/own.py").write_text("mine = 1\n", encoding="utf-8")
     same = check(root)
@@ -366,7 +366,7 @@ def test_check_shows_what_a_changed_schema_does_to_a_skill(root: Path) -> None:
 
 
 def test_check_names_edits_alone(root: Path) -> None:
-    append(written(root) / DELA / "SKILL.md", "mine\n")
+    append(create_config(root) / DELA / "SKILL.md", "mine\n")
     code, out, said = check(root)
 
     assert (1, True) == (code, "-mine\n" in out)
@@ -375,7 +375,7 @@ def test_check_names_edits_alone(root: Path) -> None:
 
 
 def test_a_skill_of_a_kit_that_is_off_is_left_alone_and_named(root: Path) -> None:
-    written(root)
+    create_config(root)
     config = root / ".ralph/ralphgen.toml"
     config.write_text('kits = ["ralph"]\n', encoding="utf-8")
     before = texts(root / DELA)
@@ -399,7 +399,7 @@ def test_the_manifests_of_others_are_nobodys_concern(root: Path, manifest: str) 
 
 
 def test_a_write_that_was_broken_off_is_named_and_finished(root: Path) -> None:
-    good = texts(written(root) / SKILLS)
+    good = texts(create_config(root) / SKILLS)
     commit = root / RALPH / ".commit"
     commit.mkdir()
     for name in ("SKILL.md", "manifest.json"):
@@ -477,7 +477,7 @@ def test_old_names_print_the_new_one(old: str, new: str) -> None:
 
 @pytest.mark.thorough
 def test_subagents_are_not_compared_without_the_database(root: Path) -> None:
-    written(root, "claude", "--subagents")
+    create_config(root, "claude", "--subagents")
     (root / ".ralph/db/ralph.db").unlink()
     code, _, said = check(root)
 
@@ -486,11 +486,11 @@ def test_subagents_are_not_compared_without_the_database(root: Path) -> None:
 
 
 def test_the_same_project_gives_the_same_bytes_in_another_place(root: Path, tmp_path: Path) -> None:
-    first = texts(written(root) / SKILLS)
+    first = texts(create_config(root) / SKILLS)
     rmtree(root / ".claude")
     moved = root.rename(tmp_path / "q")
 
-    assert first == texts(written(moved) / SKILLS)
+    assert first == texts(create_config(moved) / SKILLS)
     assert {"ralphgen", "kit", "files"} == json.loads(first["dela-tasks/manifest.json"]).keys()
 
 

@@ -78,7 +78,9 @@ def test_documented_parts_of_http_exist(tmp_path: Path) -> None:
 
     assert [] == [words for words in shown if refused_words(words)]
     assert {"regen", "serve", "session", "connect"} <= {words[0] for words in shown}
-    assert "https://mcp.example.com/mcp" == getattr(read(example(HTTP), tmp_path).http, "url", "")
+    assert "https://mcp.example.com/mcp" == getattr(
+        parse_config(example(HTTP), tmp_path).http, "url", ""
+    )
 
 
 def test_missing_commands_would_be_noticed() -> None:
@@ -89,19 +91,19 @@ def test_missing_commands_would_be_noticed() -> None:
 
 def test_the_settings_of_the_loop_are_some(tmp_path: Path) -> None:
     shown = "".join(re.findall(r"```toml\n(.*?)```", WORK_TREES + LOOP, re.DOTALL))
-    found = read(shown, tmp_path).loop
+    found = parse_config(shown, tmp_path).loop
 
     assert ([["npm", "ci"]], True) == (found.setup, found.agents["mine"].reports_cost)
 
 
-def read(text: str, folder: Path) -> Config:
+def parse_config(text: str, folder: Path) -> Config:
     (folder / ".ralph").mkdir()
     (folder / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
     return read_config(folder, tuple(kit.key for kit in KITS), settings_models(KITS)).values
 
 
 def test_the_page_of_settings_has_all_settings_outside_kits(tmp_path: Path) -> None:
-    given = read(example(SETTINGS), tmp_path).model_fields_set
+    given = parse_config(example(SETTINGS), tmp_path).model_fields_set
     own = {field.alias or name for name, field in Config.model_fields.items()}
 
     assert own == {"schema" if name == "db_schema" else name for name in given}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import RALPHGEN, Result, ralphgen, started_beside
 from engines import ENGINES, EngineProject, on_engine
-from making_sessions import made
+from making_sessions import session_json
 from other_writers import servers_of, waits_for_lock, writer_on
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def stored(project: EngineProject, kind: str, *columns: str) -> tuple[object, ..
     return row
 
 
-def kept(said: str) -> Path:
+def saved_file(said: str) -> Path:
     """Return the file with the typed text that a message names."""
     return Path(said.partition('your text is in "')[2].partition('"')[0])
 
@@ -82,7 +82,7 @@ def test_a_field_that_both_have_changed_is_refused_with_both_versions(
     _, shown, column, _ = ROWS[kind]
     before = shown.partition(" = ")[2]
     done = edited(project, kind, "Mine", f"--{column.replace('_', '-')}", "Theirs")
-    file = kept(done.stderr)
+    file = saved_file(done.stderr)
     text = file.read_text(encoding="utf-8")
     file.unlink()
 
@@ -113,7 +113,7 @@ def test_lists_and_emptied_fields_are_compared_too(project: EngineProject) -> No
         *("--hints", "theirs"),
     )
     done = ralphgen("task", "edit", "1", cwd=project.root, more=more)
-    file = kept(done.stderr)
+    file = saved_file(done.stderr)
     text = file.read_text(encoding="utf-8")
     file.unlink()
 
@@ -137,7 +137,7 @@ def test_a_commit_between_reading_and_writing_is_not_overwritten(
             waits_for_lock(project)
             other.commit()
             _, said = command.communicate()
-    kept(said).unlink()
+    saved_file(said).unlink()
 
     assert (1, ("Theirs",)) == (command.returncode, stored(project, "task", "title"))
     assert 'it was "Log in", is now "Theirs", and you typed "Mine"' in said
@@ -147,7 +147,7 @@ def test_a_field_that_there_is_not_is_refused_by_its_name(project: EngineProject
     shown = 'title = "Log in"'
     more = editor(project, shown, f'{shown}\ncolour = "red"')
     done = ralphgen("task", "edit", "1", cwd=project.root, more=more)
-    kept(done.stderr).unlink()
+    saved_file(done.stderr).unlink()
 
     assert "unknown option --colour" in done.stderr
 
@@ -155,7 +155,7 @@ def test_a_field_that_there_is_not_is_refused_by_its_name(project: EngineProject
 def test_a_deleted_row_leaves_the_typed_text(project: EngineProject) -> None:
     more = editor(project, "Show the form", "Mine", str(RALPHGEN), "task", "delete", "2", "--yes")
     done = ralphgen("task", "edit", "2", cwd=project.root, more=more)
-    file = kept(done.stderr)
+    file = saved_file(done.stderr)
 
     assert (1, "") == (done.returncode, done.stdout)
     assert "there is no task 2" in done.stderr
@@ -164,7 +164,7 @@ def test_a_deleted_row_leaves_the_typed_text(project: EngineProject) -> None:
 
 
 def test_an_agent_overwrites_nothing_either(project: EngineProject) -> None:
-    own = made(project.root, "yap")
+    own = session_json(project.root, "yap")
     more = editor(
         project,
         "Log in",
@@ -173,7 +173,7 @@ def test_an_agent_overwrites_nothing_either(project: EngineProject) -> None:
     )
     more |= {"RALPHGEN_SESSION": own["session_id"]}
     done = ralphgen("task", "edit", "1", cwd=project.root, more=more)
-    kept(done.stderr).unlink()
+    saved_file(done.stderr).unlink()
 
     assert 'is now "Theirs", and you typed "Mine"' in done.stderr
     assert ("Theirs",) == stored(project, "task", "title")

@@ -15,7 +15,7 @@ EXAMPLES = Path(__file__).parents[3] / "examples"
 NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/README.md"))
 
 
-def made(name: str, folder: Path, *, tasks: bool = True) -> Path:
+def create_example(name: str, folder: Path, *, tasks: bool = True) -> Path:
     """Return a copy of the example after typing the commands on its page."""
     root = folder / name
     shutil.copytree(EXAMPLES / name, root)
@@ -35,7 +35,7 @@ def test_they_are_three_and_the_page_of_all_leads_to_each() -> None:
 
 
 def test_tasks_are_done_by_a_loop_once_their_check_has_passed(tmp_path: Path) -> None:
-    root = made("checked-tasks", tmp_path)
+    root = create_example("checked-tasks", tmp_path)
     with connected(root) as person:
         task = person.call("get_task", id=2)
 
@@ -45,7 +45,7 @@ def test_tasks_are_done_by_a_loop_once_their_check_has_passed(tmp_path: Path) ->
 
 
 def test_a_library_has_tools_on_its_own_tables_and_none_that_is_not_offered(tmp_path: Path) -> None:
-    root = made("library", tmp_path)
+    root = create_example("library", tmp_path)
     with connected(root, "desk", kit="tables", **DESK) as desk:
         assert "978-3" == only(desk.call("list_books", search="owl")["books"])["isbn"]
         assert "owes_cents" not in str(desk.tools())
@@ -54,12 +54,12 @@ def test_a_library_has_tools_on_its_own_tables_and_none_that_is_not_offered(tmp_
 
 
 def test_a_site_is_served_by_three_kits(tmp_path: Path) -> None:
-    root = made("site", tmp_path)
+    root = create_example("site", tmp_path)
     with connected(root, kit="dela") as person:
         targets = person.call("list_tasks")["tasks"]
         assert {"build", "check", "clean"} <= {one["unique_name"] for one in targets}
     with connected(root, kit="specum") as person:
-        assert "| contact (current) | research |" in told(person, "ralph_status")
+        assert "| contact (current) | research |" in call_text(person, "ralph_status")
     with connected(root) as person:
         assert 1 == person.call("list_tasks")["total"]
 
@@ -74,7 +74,7 @@ def only(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return row
 
 
-def told(client: Driver, tool: str) -> str:
+def call_text(client: Driver, tool: str) -> str:
     """The text of an answer that must be no failure."""
     failed, text = client.ask(tool)
     assert not failed, text

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from command_line import initialized, ralphgen
 from lanes import shortened
-from scripts import said
+from scripts import script_output
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def test_a_command_runs_in_a_fresh_process(root: Path, command: tuple[str, ...])
 
 
 def test_commands_load_no_kits_before_one_needs_them() -> None:
-    modules = said("import sys, ralphgen.cli.commands; print(*sys.modules)").split()
+    modules = script_output("import sys, ralphgen.cli.commands; print(*sys.modules)").split()
 
     assert "ralphgen.project.inspect" not in modules
 
@@ -58,6 +58,6 @@ from ralphgen.cli.main import main
 sys.argv = ["ralphgen", "serve", "ralph", f"--project={sys.argv[1]}"]
 main()
 """
-    packages = {name.partition(".")[0] for name in said(script, str(root)).split()}
+    packages = {name.partition(".")[0] for name in script_output(script, str(root)).split()}
 
     assert {"ralphgen", "__future__", "_json", "gc"} == packages - {"_sha256", "_sha2", "hashlib"}

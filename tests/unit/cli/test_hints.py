@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import initialized, ralphgen, ran, refused, run_sql
 from driving import create_project, made_here, query, quiet
-from making_sessions import made
+from making_sessions import session_json
 from wire import running
 
 from ralphgen.cli.recipes import BUILT_IN
@@ -187,7 +187,7 @@ def test_a_list_of_sessions_has_whole_ids(root: Path) -> None:
         root,
         f"INSERT INTO features (name, display_name, acronym) VALUES ('{LONG_NAME}', 'L', 'LONG')",
     )
-    long = made(root, "opus_review", "--feature", LONG_NAME)["session_id"]
+    long = session_json(root, "opus_review", "--feature", LONG_NAME)["session_id"]
 
     listed = ralphgen("session", "list", cwd=root).stdout
 
@@ -196,7 +196,7 @@ def test_a_list_of_sessions_has_whole_ids(root: Path) -> None:
 
 
 def test_a_session_is_ended_once_nothing_runs_in_it(root: Path) -> None:
-    own = made(root, "yap")
+    own = session_json(root, "yap")
     name = own["session_id"]
     options = ("--context", own["context"], "--sha256", own["sha256"])
 
@@ -212,7 +212,7 @@ def test_a_session_is_ended_once_nothing_runs_in_it(root: Path) -> None:
 
 
 def test_the_history_of_an_agent_outlasts_its_session(root: Path) -> None:
-    folder = Path(made(root, "yap")["folder"])
+    folder = Path(session_json(root, "yap")["folder"])
     (folder / "transcript.jsonl").write_text("{}\n", encoding="utf-8")
 
     done = ralphgen("session", "end", folder.name, "--json", cwd=root)
@@ -223,7 +223,7 @@ def test_the_history_of_an_agent_outlasts_its_session(root: Path) -> None:
 
 def test_the_ledger_records_the_end_of_a_session(root: Path) -> None:
     assert 0 == ralphgen("db", "ledger", "on", "--yes", "-C", root).returncode
-    name = made(root, "yap")["session_id"]
+    name = session_json(root, "yap")["session_id"]
     sql = "SELECT outcome, ended IS NULL FROM ralphgen_sessions"
 
     assert [(None, 1)] == query(root, sql)

@@ -97,7 +97,7 @@ def root(model: Path, tmp_path: Path) -> Path:
     return recorded(copy)
 
 
-def written(words: Sequence[str], root: Path) -> tuple[str, str]:
+def create_files(words: Sequence[str], root: Path) -> tuple[str, str]:
     done = ralphgen(*words, cwd=root, stdin="")
     assert "this is a bug" not in done.stderr, done.stderr
     return done.stdout, done.stderr
@@ -222,7 +222,7 @@ def test_every_command_is_tried() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("words", COMMANDS, ids=label)
 def test_no_command_steers_a_pipe(root: Path, words: tuple[str, ...]) -> None:
-    for text in written(words, root):
+    for text in create_files(words, root):
         assert not STEERS.search(text), STEERS.sub("§", text)
 
 

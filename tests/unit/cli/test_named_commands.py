@@ -34,7 +34,7 @@ def texts(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
-def named() -> Iterator[tuple[Path, str]]:
+def named_commands() -> Iterator[tuple[Path, str]]:
     """Yield each command that a text of the sources names, from its first word."""
     for path in MODULES:
         for text in texts(parsed(path)):
@@ -57,7 +57,7 @@ def wrong(words: list[str]) -> str:
     return ", ".join(sorted(unknown - options - {"--help"}))
 
 
-NAMED = sorted({(str(path.relative_to(ROOT)), command) for path, command in named()})
+NAMED = sorted({(str(path.relative_to(ROOT)), command) for path, command in named_commands()})
 
 
 @pytest.mark.parametrize(("file", "command"), NAMED)

@@ -38,14 +38,14 @@ def add_folder(root: Path, name: str, **facts: object) -> None:
     (folder / "context.json").write_text(json.dumps(facts), encoding="utf-8")
 
 
-def listed(root: Path, width: int) -> list[str]:
+def list_sessions(root: Path, width: int) -> list[str]:
     done = ralphgen("session", "list", "--project", root, more={"COLUMNS": str(width)})
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout.splitlines()
 
 
 def test_a_record_holds_end_and_cost(root: Path) -> None:
-    headings, row = listed(root, 200)
+    headings, row = list_sessions(root, 200)
 
     assert ["session", "about", "discipline", "age", "turns", "cost"] == headings.split()
     assert row.startswith(f"{LONG}  1 auth  backend  ")
@@ -54,7 +54,7 @@ def test_a_record_holds_end_and_cost(root: Path) -> None:
 
 @pytest.mark.parametrize("width", [30, 60, 80])
 def test_it_fits_the_terminal_and_cuts_no_id(root: Path, width: int) -> None:
-    lines = listed(root, width)
+    lines = list_sessions(root, width)
     words = " ".join(" ".join(lines[1:]).split())
 
     assert LONG == lines[0]
@@ -66,7 +66,7 @@ def test_it_fits_the_terminal_and_cuts_no_id(root: Path, width: int) -> None:
 
 def test_without_a_record_nothing_of_it_is_shown(root: Path) -> None:
     query(root, "DELETE FROM ralphgen_sessions")
-    headings, row = listed(root, 80)
+    headings, row = list_sessions(root, 80)
 
     assert ["session", "about", "discipline", "age"] == headings.split()
     assert ["1", "auth", "backend", "0", "s"] == row.split()[1:]
@@ -95,10 +95,10 @@ def test_programs_get_the_whole_record(root: Path) -> None:
 def test_unreadable_sessions_are_not_listed(root: Path, sql: str) -> None:
     query(root, sql)
 
-    assert LONG == listed(root, 80)[1].split()[0]
+    assert LONG == list_sessions(root, 80)[1].split()[0]
 
 
 def test_hostile_words_steer_no_terminal(root: Path) -> None:
     query(root, "UPDATE ralphgen_sessions SET outcome = ?", "\x1b[2J\u202eenod\n")
 
-    assert r"\x1b[2J\u202eenod\n" in " ".join(listed(root, 200))
+    assert r"\x1b[2J\u202eenod\n" in " ".join(list_sessions(root, 200))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from command_line import idle_claude, initialized, ralphgen, refused, run_sql
 from driving import connected, create_project, made_here, query
-from making_sessions import made
+from making_sessions import session_json
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def root(shared: Path, tmp_path: Path) -> Path:
     return made_here(shutil.copytree(shared, tmp_path / "p"))
 
 
-def said(root: Path, *words: str, code: int = 0, stdin: str = "", **more: str) -> str:
+def output_of(root: Path, *words: str, code: int = 0, stdin: str = "", **more: str) -> str:
     """Return a command's standard output."""
     done = ralphgen(*words, cwd=root, stdin=stdin, more=more)
     assert code == done.returncode, done.stderr
@@ -34,7 +34,7 @@ def said(root: Path, *words: str, code: int = 0, stdin: str = "", **more: str) -
 
 def answered(root: Path, *words: str, code: int = 0) -> Any:
     """The JSON that a command prints."""
-    return json.loads(said(root, *words, "--json", code=code))
+    return json.loads(output_of(root, *words, "--json", code=code))
 
 
 def test_the_user_does_a_task_from_the_first_command_to_the_last(root: Path) -> None:
@@ -42,16 +42,18 @@ def test_the_user_does_a_task_from_the_first_command_to_the_last(root: Path) -> 
     added = answered(root, "task", "add", "Log out", *words, "--priority", "high", "--tags", "a")
     assert {"id": 3, "status": "pending"} == added
     assert 3 == answered(root, "task", "next")["id"]
-    assert "changed depends_on, description, tags" in said(
+    assert "changed depends_on, description, tags" in output_of(
         root, "task", "edit", "3", "--description", "-", "--depends-on", "1", "--clear", "tags"
     )
     assert 1 == answered(root, "task", "next")["id"]
-    assert "comment 1 on task 1" in said(root, "task", "comment", "1", "-", stdin="Mind the gap")
-    done = said(root, "task", "status", "1", "done", "--summary", "works")
+    assert "comment 1 on task 1" in output_of(
+        root, "task", "comment", "1", "-", stdin="Mind the gap"
+    )
+    done = output_of(root, "task", "status", "1", "done", "--summary", "works")
     assert "task 1: pending → done; now ready: 2, 3" in done
     record = answered(root, "task", "show", "3")
     assert ([1], "Log out") == (record["depends_on"], record["title"])
-    assert "deleted task 3" in said(root, "task", "delete", "3", "--yes")
+    assert "deleted task 3" in output_of(root, "task", "delete", "3", "--yes")
     assert [2] == [task["id"] for task in answered(root, "task", "list", "--ready")["tasks"]]
 
 
@@ -60,14 +62,14 @@ def test_disciplines_and_features_are_added_and_deleted(root: Path) -> None:
         added = answered(root, kind, "add", "data", *words)
         assert {"name": "data", "acronym": "DATA"} == added
         assert "data" == answered(root, kind, "show", "data")["display_name"]
-        assert f"deleted {kind} data\n" == said(root, kind, "delete", "data", "--yes")
+        assert f"deleted {kind} data\n" == output_of(root, kind, "delete", "data", "--yes")
         listed = answered(root, kind, "list")[f"{kind}s"]
         assert "data" not in [row["name"] for row in listed]
 
 
 def test_a_new_discipline_takes_the_given_look_or_a_default(root: Path) -> None:
-    said(root, "discipline", "add", "data", "--icon", "Code", "--color", "#068D87")
-    said(root, "discipline", "add", "plain")
+    output_of(root, "discipline", "add", "data", "--icon", "Code", "--color", "#068D87")
+    output_of(root, "discipline", "add", "plain")
     shown = [answered(root, "discipline", "show", name) for name in ("data", "plain")]
 
     assert [("Code", "#068D87"), ("Wrench", "#6b7280")] == [
@@ -81,18 +83,18 @@ def test_title_and_description_are_shown_and_edited(root: Path) -> None:
     )
     shown = answered(root, "project", "show")
     assert ("Store", "Sells\n<all>.") == (shown["title"], shown["description"])
-    assert "Sells" in said(root, "session", "brief", "yap")
-    assert "project: changed description\n" == said(
+    assert "Sells" in output_of(root, "session", "brief", "yap")
+    assert "project: changed description\n" == output_of(
         root, "project", "edit", "--clear", "description"
     )
     assert "description" not in answered(root, "project", "show")
     words = ["project", "edit", "--description", "-"]
-    assert "changed description" in said(root, *words, stdin="From a pipe")
-    assert "changed nothing" in said(root, *words, stdin="From a pipe")
+    assert "changed description" in output_of(root, *words, stdin="From a pipe")
+    assert "changed nothing" in output_of(root, *words, stdin="From a pipe")
 
 
 def test_the_project_is_edited_in_an_editor(root: Path) -> None:
-    said(root, "project", "edit", "--description", "Sells shoes")
+    output_of(root, "project", "edit", "--description", "Sells shoes")
     done = ralphgen("project", "edit", cwd=root, more={"EDITOR": "sed -i s/shoes/boots/"})
 
     assert (0, "project: changed description\n") == (done.returncode, done.stdout)
@@ -138,9 +140,9 @@ def test_a_project_without_a_place_for_a_description_is_refused(root: Path) -> N
 
 
 def test_a_deleted_discipline_that_signed_comments_is_still_named(root: Path) -> None:
-    said(root, "discipline", "add", "leaver")
-    said(root, "task", "comment", "1", "Bye", "--author", "leaver")
-    done = said(root, "discipline", "delete", "leaver", "--yes")
+    output_of(root, "discipline", "add", "leaver")
+    output_of(root, "task", "comment", "1", "Bye", "--author", "leaver")
+    done = output_of(root, "discipline", "delete", "leaver", "--yes")
 
     assert "deleted discipline leaver; still named by the author of 1 comment\n" == done
 
@@ -150,7 +152,7 @@ def test_the_holder_of_a_task_distinguishes_user_and_agent(root: Path) -> None:
     words = ["--feature", "auth", "--discipline", "backend"]
     assert 3 == answered(root, "task", "add", "Typed", *words)["id"]
     given = ["feature=auth", "discipline=backend", "title=Called"]
-    said(root, "call", "ralph:create_task", *given, "--recipe", "braindump")
+    output_of(root, "call", "ralph:create_task", *given, "--recipe", "braindump")
     with connected(root, user="client") as driver:
         driver.call("create_task", feature="auth", discipline="backend", title="By a client")
 
@@ -159,8 +161,8 @@ def test_the_holder_of_a_task_distinguishes_user_and_agent(root: Path) -> None:
 
 
 def test_who_comments_is_the_user_or_who_is_named(root: Path) -> None:
-    said(root, "task", "comment", "1", "a", LOGNAME="ada")
-    said(root, "task", "comment", "1", "b", "--author", "Grace")
+    output_of(root, "task", "comment", "1", "a", LOGNAME="ada")
+    output_of(root, "task", "comment", "1", "b", "--author", "Grace")
 
     assert [("ada",), ("Grace",)] == query(root, "SELECT author FROM task_comments ORDER BY id")
 
@@ -169,7 +171,7 @@ def test_nothing_ready_is_exit_code_eight(root: Path) -> None:
     query(root, "UPDATE tasks SET status = 'draft'")
 
     assert answered(root, "task", "next", code=8) is None
-    assert "" == said(root, "task", "next", code=8)
+    assert "" == output_of(root, "task", "next", code=8)
 
 
 def test_lists_are_filtered_searched_and_cut(root: Path) -> None:
@@ -199,22 +201,22 @@ def test_columns_of_the_project_are_options(tmp_path: Path) -> None:
     )
     words = ["--feature", "auth", "--discipline", "backend", "--cost=1.5"]
 
-    said(root, "task", "add", *words, "Log out")
-    said(root, "feature", "edit", "auth", "--owner", "ada")
+    output_of(root, "task", "add", *words, "Log out")
+    output_of(root, "feature", "edit", "auth", "--owner", "ada")
 
     assert [(1.5,)] == query(root, "SELECT cost FROM tasks WHERE id = 3")
     assert "ada" == answered(root, "feature", "show", "auth")["owner"]
 
 
 def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> None:
-    assert "feature cart\n" == said(root, "feature", "add", "cart", "--boundaries", "no tax")
+    assert "feature cart\n" == output_of(root, "feature", "add", "cart", "--boundaries", "no tax")
     assert ["auth", "cart", "search"] == [
         one["name"] for one in answered(root, "feature", "list")["features"]
     ]
-    assert "no tax" in said(root, "feature", "show", "cart")
-    said(root, "discipline", "edit", "backend", "--skills", "SQL", "--skills", "C")
+    assert "no tax" in output_of(root, "feature", "show", "cart")
+    output_of(root, "discipline", "edit", "backend", "--skills", "SQL", "--skills", "C")
     assert ["SQL", "C"] == answered(root, "discipline", "show", "backend")["skills"]
-    assert "backend" in said(root, "discipline", "list")
+    assert "backend" in output_of(root, "discipline", "list")
 
 
 @pytest.mark.parametrize(
@@ -302,7 +304,7 @@ def test_a_project_without_the_tool_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_agent_acts_as_its_session(root: Path) -> None:
-    own = made(root, "task_execution", "--task", "1")
+    own = session_json(root, "task_execution", "--task", "1")
     more = {"RALPHGEN_SESSION": own["session_id"]}
 
     done = ralphgen("task", "status", "1", "done", cwd=root, more=more)
@@ -319,9 +321,9 @@ def test_an_editor_changes_only_the_edited_fields(root: Path) -> None:
     script.write_text('#!/bin/sh\nsed -i "s/Log in/Sign in/" "$1"\n', encoding="utf-8")
     script.chmod(0o755)
 
-    changed = said(root, "task", "edit", "1", VISUAL=str(script))
+    changed = output_of(root, "task", "edit", "1", VISUAL=str(script))
     assert "task 1: changed title" in changed
-    assert "task 1: changed nothing" in said(root, "task", "edit", "1", VISUAL=str(script))
+    assert "task 1: changed nothing" in output_of(root, "task", "edit", "1", VISUAL=str(script))
     assert [("Sign in",)] == query(root, "SELECT title FROM tasks WHERE id = 1")
 
 
@@ -456,7 +458,7 @@ def test_a_refusal_names_options_and_no_arguments_of_tools(
 
 def test_tasks_are_listed_by_the_states_that_the_column_shows(root: Path) -> None:
     words = ["--feature", "auth", "--discipline", "backend", "--status", "pending"]
-    said(root, "task", "add", "Later", *words, "--depends-on", "1")
+    output_of(root, "task", "add", "Later", *words, "--depends-on", "1")
     run_sql(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 2")
     shown = {
         state: [task["id"] for task in answered(root, "task", "list", "--status", state)["tasks"]]
@@ -469,8 +471,8 @@ def test_tasks_are_listed_by_the_states_that_the_column_shows(root: Path) -> Non
 
 def test_show_has_a_line_for_each_dependency(root: Path) -> None:
     assert 0 == ralphgen("db", "ledger", "on", "--yes", cwd=root).returncode
-    said(root, "task", "edit", "2", "--depends-on", "1")
-    said(root, "task", "status", "1", "done", "--summary", "It works")
+    output_of(root, "task", "edit", "2", "--depends-on", "1")
+    output_of(root, "task", "status", "1", "done", "--summary", "It works")
     run_sql(
         root,
         "INSERT INTO ralphgen_sessions (id, recipe, started, worktree) "
@@ -478,18 +480,18 @@ def test_show_has_a_line_for_each_dependency(root: Path) -> None:
         "INSERT INTO ralphgen_claims (task_id, session, token) VALUES (1, 's', 1)",
         "UPDATE tasks SET depends_on = '[1, 9]' WHERE id = 2",
     )
-    lines = said(root, "task", "show", "2").splitlines()
+    lines = output_of(root, "task", "show", "2").splitlines()
 
     assert "  task 1 (done, not merged): Log in (It works)" in lines
     assert "  task 9: missing" in lines
-    assert "  task 2 (pending): Show the form" in said(root, "task", "show", "1").splitlines()
+    assert "  task 2 (pending): Show the form" in output_of(root, "task", "show", "1").splitlines()
 
 
 def test_new_task_is_ready_with_the_option(root: Path) -> None:
     words = ["task", "add", "Now", "--feature", "auth", "--discipline", "backend", "--ready"]
 
-    assert "created task 3 (ready)\n" == said(root, *words)
-    assert "created task 4 (waiting)\n" == said(root, *words, "--depends-on", "1")
+    assert "created task 3 (ready)\n" == output_of(root, *words)
+    assert "created task 4 (waiting)\n" == output_of(root, *words, "--depends-on", "1")
     assert "pending" == answered(root, *words, "--status", "pending")["status"]
     both = refused(*words, "--status", "draft", code=2, cwd=root)
     assert '"--ready" and "--status" are both given\nhint: leave one out\n' == both
@@ -509,23 +511,23 @@ def test_next_names_the_reason_if_no_task_is_ready(tmp_path: Path) -> None:
         return done.stderr
 
     assert 'no task is ready: no tasks yet\nhint: create one with "ralphgen task add"\n' == why()
-    said(root, "feature", "add", "start")
+    output_of(root, "feature", "add", "start")
     words = ["task", "add", "Greet", "--discipline", "testing"]
     reminder = "agents skip drafts; to make it ready: ralphgen task status 1 pending\n"
-    assert f"created task 1 (draft)\n{reminder}" == said(root, *words)
+    assert f"created task 1 (draft)\n{reminder}" == output_of(root, *words)
     hint = 'make a draft ready with "ralphgen task status 1 pending"'
     assert f"no task is ready: 1 draft\nhint: {hint}\n" == why()
-    waiting = said(root, *words, "--status", "pending", "--depends-on", "1")
+    waiting = output_of(root, *words, "--status", "pending", "--depends-on", "1")
     assert "created task 2 (waiting)\n" == waiting
     assert why().startswith("no task is ready: 1 draft, 1 waiting for task 1\n")
-    assert "task 1: draft → pending (ready)\n" == said(root, "task", "status", "1", "pending")
-    assert "task 1 is already pending\n" == said(root, "task", "status", "1", "pending")
-    config = said(root, "task", "next", "--claim")
+    assert "task 1: draft → pending (ready)\n" == output_of(root, "task", "status", "1", "pending")
+    assert "task 1 is already pending\n" == output_of(root, "task", "status", "1", "pending")
+    config = output_of(root, "task", "next", "--claim")
     session = Path(config.strip()).parent.name
     assert f"no task is ready: 1 claimed by session {session}, 1 waiting for task 1\n" in why()
     assert f'hint: end the session with "ralphgen session end {session}"\n' in why()
-    said(root, "session", "end", session)
-    said(root, "task", "status", "1", "blocked", "--reason", "needs a key")
+    output_of(root, "session", "end", session)
+    output_of(root, "task", "status", "1", "blocked", "--reason", "needs a key")
     assert why().startswith("no task is ready: 1 waiting for task 1, 1 blocked: needs a key\n")
 
 

@@ -41,7 +41,7 @@ except ProjectError as error:
 """
 
 
-def held(client: str, root: Path, content: str | bytes) -> Path:
+def create_file(client: str, root: Path, content: str | bytes) -> Path:
     """The client's file with a content."""
     path = ClientEntries(client, root, []).file
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def held(client: str, root: Path, content: str | bytes) -> Path:
 
 def merged(client: str, root: Path, content: str) -> str:
     """Return the content of a file once the server is in it, including line ends."""
-    path = held(client, root, content)
+    path = create_file(client, root, content)
 
     assert client_file(ClientEntries(client, root, ["ralph"])).write(root)
     assert not client_file(ClientEntries(client, root, ["ralph"])).write(root)
@@ -61,7 +61,7 @@ def merged(client: str, root: Path, content: str) -> str:
 
 def refusal(client: str, root: Path, content: str | bytes) -> str:
     """Return the refusal of a file that must not change."""
-    path = held(client, root, content)
+    path = create_file(client, root, content)
     before = path.read_bytes()
     with pytest.raises(ProjectError) as caught:
         client_file(ClientEntries(client, root, ["ralph"])).write(root)

@@ -30,7 +30,7 @@ def dsn(postgresql: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return postgresql
 
 
-def begun(root: Path) -> Path:
+def doctor_project(root: Path) -> Path:
     return initialize(
         root,
         InitOptions(title="Shop", stack="generic", engine="postgresql"),
@@ -73,7 +73,7 @@ def test_the_reason_for_a_failed_connection_is_reported(
 
 @needs_postgresql
 def test_missing_indexes_are_reported_until_they_exist(dsn: str, tmp_path: Path) -> None:
-    root = begun(tmp_path / "shop")
+    root = doctor_project(tmp_path / "shop")
     shutil.rmtree(root / FOLDER)  # prevents starting a server each time
     few = [one for one in examine(Project(root)) if one.subject == "indexes"]
     run(
@@ -112,7 +112,7 @@ def needing(task: int) -> str:
 @needs_postgresql
 @pytest.mark.usefixtures("dsn")
 def test_the_ledger_and_the_claims_in_it_are_reported(tmp_path: Path) -> None:
-    root = begun(tmp_path / "shop")
+    root = doctor_project(tmp_path / "shop")
     shutil.rmtree(root / FOLDER)
     found = {one.subject: one for one in examine(Project(root))}
 
@@ -140,7 +140,7 @@ def test_the_indexes_of_sqlite_are_printed_and_used(tmp_path: Path) -> None:
 
 @needs_postgresql
 def test_held_and_stale_tasks_and_the_ledger_are_reported(dsn: str, tmp_path: Path) -> None:
-    root = begun(tmp_path / "shop")
+    root = doctor_project(tmp_path / "shop")
     run(
         dsn,
         "INSERT INTO features (name, display_name, acronym, created) "

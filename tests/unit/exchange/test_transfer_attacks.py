@@ -15,7 +15,7 @@ from cases import INIT_SCHEMA
 from command_line import RALPHGEN
 from driving import ROWS, create_database
 from engines import CONFIG, VARIABLE
-from postgresql import PASSWORD, database, missing, running
+from postgresql import PASSWORD, absence, database, running
 
 from ralphgen.emit.scaffold import create_tables, load_stack
 from ralphgen.project.root import DatabasePlace
@@ -140,7 +140,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(bool(missing()), reason=missing())
+@pytest.mark.skipif(bool(absence()), reason=absence())
 def test_a_server_restarted_midway_has_all_rows_or_none(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

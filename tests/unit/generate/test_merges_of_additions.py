@@ -27,20 +27,20 @@ def count(project: Project) -> int:
 '''
 
 
-def put(root: Path, path: str, text: str) -> None:
+def write_file(root: Path, path: str, text: str) -> None:
     (root / path).parent.mkdir(parents=True, exist_ok=True)
     (root / path).write_text(text, encoding="utf-8")
 
 
 def serve_risks(root: Path, column: str = ", weight REAL", named: str = NAMED) -> None:
     run_sql(root, RISKS.format(column))
-    put(root, ".ralph/ralphgen.toml", named)
+    write_file(root, ".ralph/ralphgen.toml", named)
     regenerate(root, force=False, say=quiet)
 
 
 def serve_all(root: Path) -> None:
-    put(root, ".ralph/queries/risks.sql", QUERY)
-    put(root, ".ralph/tools/count.py", TOOL)
+    write_file(root, ".ralph/queries/risks.sql", QUERY)
+    write_file(root, ".ralph/tools/count.py", TOOL)
     serve_risks(root)
 
 
@@ -96,7 +96,7 @@ def test_settings_that_git_left_unmerged_are_named_first(tmp_path: Path) -> None
 
     assert ".ralph/ralphgen.toml:" in said
     assert "unresolved merge conflict" in said
-    put(root, ".ralph/ralphgen.toml", f'{NAMED}search = ["title"]\nfilter = ["title"]\n')
+    write_file(root, ".ralph/ralphgen.toml", f'{NAMED}search = ["title"]\nfilter = ["title"]\n')
     assert 0 == ralphgen("regen", root, "--no-install").returncode
     merged(root, tmp_path)
 
@@ -113,7 +113,7 @@ def test_a_tool_or_a_query_that_git_left_unmerged_is_named(
 ) -> None:
     def side(text: str) -> Edit:
         def edit(root: Path) -> None:
-            put(root, path, text)
+            write_file(root, path, text)
             serve_risks(root)
 
         return edit
@@ -124,14 +124,14 @@ def test_a_tool_or_a_query_that_git_left_unmerged_is_named(
 
     assert f"{path}:" in said
     assert "unresolved merge conflict" in said
-    put(root, path, one)
+    write_file(root, path, one)
     assert 0 == ralphgen("regen", root, "--no-install").returncode
 
 
 def test_a_table_that_one_side_gave_up_and_the_other_widened_is_refused(tmp_path: Path) -> None:
     def give_up(root: Path) -> None:
         serve_risks(root)
-        put(root, ".ralph/ralphgen.toml", "")
+        write_file(root, ".ralph/ralphgen.toml", "")
         run_sql(root, "DROP TABLE risks")
         regenerate(root, force=False, say=quiet, allow_removals=True)
 
@@ -150,14 +150,14 @@ def test_a_project_of_tables_alone_is_merged(tmp_path: Path) -> None:
         def edit(root: Path) -> None:
             run_sql(root, f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, title TEXT)")
             text = "".join(f"[tables.{one}]\n" for one in ("features", table))
-            put(root, ".ralph/ralphgen.toml", f"{kit}{text}")
+            write_file(root, ".ralph/ralphgen.toml", f"{kit}{text}")
             regenerate(root, force=False, say=quiet, allow_removals=True)
 
         return edit
 
     root = conflict(tmp_path / "p", theirs=side("risks"), ours=side("bugs"))
     both = "".join(f"[tables.{one}]\n" for one in ("features", "risks", "bugs"))
-    put(root, ".ralph/ralphgen.toml", f"{kit}{both}")
+    write_file(root, ".ralph/ralphgen.toml", f"{kit}{both}")
     assert 'has no table "risks"' in refused("regen", root, "--no-install")
     run_sql(root, "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT)")
     assert 0 == ralphgen("regen", root, "--no-install").returncode
@@ -171,12 +171,12 @@ def test_a_side_that_an_earlier_version_wrote_loses_nothing(tmp_path: Path) -> N
         facts = json.loads((root / MCP / "project.json").read_bytes())
         facts = {key: facts[key] for key in FACTS}
         text = json.dumps(facts, indent=2, sort_keys=True) + "\n"
-        put(root, f"{MCP}/project.json", text)
+        write_file(root, f"{MCP}/project.json", text)
         manifest = json.loads((root / MCP / "manifest.json").read_bytes())
         manifest |= {"ralphgen": "0.1.0"}
         manifest["files"]["project.json"] = sha256(text.encode()).hexdigest()
         text = json.dumps(manifest, indent=2, sort_keys=True) + "\n"
-        put(root, f"{MCP}/manifest.json", text)
+        write_file(root, f"{MCP}/manifest.json", text)
 
     root = conflict(tmp_path / "p", theirs=earlier, ours=serve_risks)
     assert f'{MCP} would lose the column "tasks.risk"' in refused("regen", root, "--no-install")

@@ -27,7 +27,7 @@ def dsn(postgresql: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return postgresql
 
 
-def begun(root: Path, engine: str = "postgresql", stack: str = "mobile") -> Path:
+def init_project(root: Path, engine: str = "postgresql", stack: str = "mobile") -> Path:
     return initialize(
         root,
         InitOptions(title="Shop", stack=stack, engine=engine),
@@ -43,7 +43,7 @@ def rows(dsn: str, sql: str) -> list[tuple[Any, ...]]:
 
 
 def test_init_makes_tables_settings_and_a_server(dsn: str, tmp_path: Path) -> None:
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
 
     config = (root / CONFIG).read_text(encoding="utf-8")
     assert '[database]\nengine = "postgresql"\ndsn_env = "RALPH_DSN"\nschema = "public"\n' in config
@@ -54,12 +54,12 @@ def test_init_makes_tables_settings_and_a_server(dsn: str, tmp_path: Path) -> No
 
 
 def test_a_second_init_and_a_regen_change_nothing(dsn: str, tmp_path: Path) -> None:
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     rows(dsn, "UPDATE disciplines SET description = 'mine'")
 
-    begun(root)
-    begun(root, engine="")
+    init_project(root)
+    init_project(root, engine="")
     regenerate(root, force=False, say=quiet)
 
     assert before == {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
@@ -77,7 +77,7 @@ def test_existing_tables_are_unchanged(dsn: str, tmp_path: Path) -> None:
             status text CHECK (status IN ('pending', 'done')));
         """,
     )
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
 
     facts = json.loads((root / FOLDER / "project.json").read_text(encoding="utf-8"))
     assert {"disciplines", "features", "tasks"} == facts["schema"].keys()
@@ -91,7 +91,7 @@ def test_a_schema_of_any_name_is_made(dsn: str, tmp_path: Path) -> None:
     (root / CONFIG).write_text(text, encoding="utf-8")
     accept_database(root, lambda _shown: True)
 
-    begun(root, engine="")
+    init_project(root, engine="")
 
     assert [('Ödd "one" %s $1 ?; --',)] == rows(
         dsn, "SELECT schemaname FROM pg_tables WHERE tablename = 'tasks'"
@@ -102,8 +102,8 @@ def test_a_schema_of_any_name_is_made(dsn: str, tmp_path: Path) -> None:
 def test_both_engines_differ_in_the_room_of_the_engine_and_the_lock(
     dsn: str, tmp_path: Path
 ) -> None:
-    sqlite = Project(begun(tmp_path / "a/shop", engine="sqlite")).files
-    postgresql = Project(begun(tmp_path / "b/shop")).files
+    sqlite = Project(init_project(tmp_path / "a/shop", engine="sqlite")).files
+    postgresql = Project(init_project(tmp_path / "b/shop")).files
     ours = ("runtime/engine/sqlite/", "runtime/engine/postgresql/")
     a = {path: text for path, text in sqlite.items() if not path.startswith(ours)}
     b = {path: text for path, text in postgresql.items() if not path.startswith(ours)}
@@ -132,7 +132,7 @@ def test_both_engines_differ_in_the_room_of_the_engine_and_the_lock(
 def test_check_without_a_connection_takes_the_recorded_facts(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
     said: list[str] = []
 
     monkeypatch.delenv("RALPH_DSN")
@@ -156,7 +156,7 @@ def test_check_without_a_connection_takes_the_recorded_facts(
 def test_a_database_that_is_ahead_or_behind_is_drift(
     dsn: str, tmp_path: Path, change: str, said: str
 ) -> None:
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
     rows(dsn, change)
 
     report = checked(root, say=quiet)
@@ -168,11 +168,11 @@ def test_a_database_that_is_ahead_or_behind_is_drift(
 def test_a_server_whose_tables_are_elsewhere_is_not_given_new_ones(
     dsn: str, tmp_path: Path
 ) -> None:
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
     rows(dsn, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 
     with pytest.raises(ProjectError, match="generated for tables that the schema"):
-        begun(root)
+        init_project(root)
     assert [] == rows(dsn, "SELECT 1 FROM pg_tables WHERE schemaname = 'public'")
 
 
@@ -184,12 +184,12 @@ def test_what_fails_leaves_nothing(
         weak = dsn.replace("postgres:", "reader:", 1)
         monkeypatch.setenv("RALPH_DSN", weak)
         with pytest.raises(ProjectError) as refused:
-            begun(tmp_path / "weak")
+            init_project(tmp_path / "weak")
     finally:
         rows(dsn, "DROP ROLE reader")
     monkeypatch.delenv("RALPH_DSN")
     with pytest.raises(ProjectError, match='the variable "RALPH_DSN" is not set'):
-        begun(tmp_path / "unset")
+        init_project(tmp_path / "unset")
 
     assert "permission denied" in str(refused.value)
     assert PASSWORD not in str(refused.value)
@@ -198,21 +198,21 @@ def test_what_fails_leaves_nothing(
 
 
 def test_a_project_remains_on_its_engine(dsn: str, tmp_path: Path) -> None:
-    on_sqlite = begun(tmp_path / "a", engine="sqlite")
-    on_postgresql = begun(tmp_path / "b")
+    on_sqlite = init_project(tmp_path / "a", engine="sqlite")
+    on_postgresql = init_project(tmp_path / "b")
 
     with pytest.raises(UsageError, match=r"rows are in \.ralph/db/ralph\.db") as refused:
-        begun(on_sqlite)
+        init_project(on_sqlite)
     assert '"ralphgen import .ralph/db/ralph.db --from sqlite"' in str(refused.value)
     with pytest.raises(UsageError, match="rows are in the schema"):
-        begun(on_postgresql, engine="sqlite")
+        init_project(on_postgresql, engine="sqlite")
     assert dsn
 
 
 def test_commands_on_the_ledger_report_its_absence(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
     monkeypatch.chdir(root)
     remove_tables(root)
 
@@ -224,7 +224,7 @@ def test_commands_on_the_ledger_report_its_absence(
 
 
 def test_the_commands_show_a_project_and_never_the_dsn(dsn: str, tmp_path: Path) -> None:
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
 
     done = [ralphgen(words, cwd=root) for words in ("inspect", "tools", "check")]
     asked = ralphgen("inspect", "--json", "-C", str(root))
@@ -237,7 +237,7 @@ def test_the_commands_show_a_project_and_never_the_dsn(dsn: str, tmp_path: Path)
 
 
 def test_a_watch_that_would_see_no_change_refuses(dsn: str, tmp_path: Path) -> None:
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
 
     done = ralphgen("regen", "--watch", str(root))
 
@@ -246,7 +246,7 @@ def test_a_watch_that_would_see_no_change_refuses(dsn: str, tmp_path: Path) -> N
 
 
 def test_arrays_are_left_out_or_refused_with_what_to_do(dsn: str, tmp_path: Path) -> None:
-    root = begun(tmp_path / "shop")
+    root = init_project(tmp_path / "shop")
     array = "ALTER {0} DROP DEFAULT, ALTER {0} TYPE {1} USING NULL"
     rows(dsn, f"ALTER TABLE tasks ADD labels text[], {array.format('tags', 'text[]')}")
     said: list[str] = []

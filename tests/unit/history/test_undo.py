@@ -20,7 +20,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def told(undone: Undone) -> list[tuple[object, ...]]:
+def row_results(undone: Undone) -> list[tuple[object, ...]]:
     """Return the result of each row: table, key, the action or why it was left."""
     return [(row.table, row.key, row.done or row.left) for row in undone.rows]
 
@@ -46,7 +46,7 @@ def test_rows_go_back_and_new_ones_go(root: Path) -> None:
 
     assert before == rows_of(root / DATABASE)
     done = {("tasks", (1,), "restored"), ("tasks", (2,), "recreated"), ("tasks", (3,), "deleted")}
-    assert done == {*told(undone)}
+    assert done == {*row_results(undone)}
     assert not undone.left
 
 
@@ -117,7 +117,7 @@ def test_a_row_referenced_by_another_session_remains(root: Path) -> None:
     undone = undo_session(root, "b")
 
     assert before == rows_of(root / DATABASE)
-    assert [("tasks", (1,), "another row refers to it")] == told(undone)
+    assert [("tasks", (1,), "another row refers to it")] == row_results(undone)
 
 
 def with_dependencies(root: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_task_with_a_dependent_of_another_session_remains(root: Path) -> None:
     undone = undo_session(root, "b")
 
     left = ("tasks", (1,), "another row refers to it")
-    assert {left, ("tasks", (2,), "deleted"), ("tasks", (4,), "deleted")} == {*told(undone)}
+    assert {left, ("tasks", (2,), "deleted"), ("tasks", (4,), "deleted")} == {*row_results(undone)}
 
 
 def test_a_task_is_not_restored_without_its_dependency(root: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_task_is_not_restored_without_its_dependency(root: Path) -> None:
     )
 
     gone = "it refers to a row that no longer exists"
-    assert {("tasks", (2,), gone), ("tasks", (3,), gone)} == {*told(undo_session(root, "b"))}
+    assert {("tasks", (2,), gone), ("tasks", (3,), gone)} == {*row_results(undo_session(root, "b"))}
 
 
 def test_a_row_without_its_parent_is_not_restored(root: Path) -> None:
@@ -163,7 +163,7 @@ def test_a_row_without_its_parent_is_not_restored(root: Path) -> None:
         ("c", "DELETE FROM tasks"),
     )
 
-    assert [("task_comments", (1,), "it refers to a row that no longer exists")] == told(
+    assert [("task_comments", (1,), "it refers to a row that no longer exists")] == row_results(
         undo_session(root, "b")
     )
 
@@ -305,7 +305,7 @@ def test_a_dry_run_writes_nothing(root: Path) -> None:
     run(root, ("b", "INSERT INTO tasks (id) VALUES (1)"))
     before = rows_of(root / DATABASE)
 
-    assert [("tasks", (1,), "deleted")] == told(undo_session(root, "b", dry_run=True))
+    assert [("tasks", (1,), "deleted")] == row_results(undo_session(root, "b", dry_run=True))
     assert before == rows_of(root / DATABASE)
     assert [] == [*(root / ".ralph/backups").iterdir()]
 
@@ -349,7 +349,7 @@ def test_a_value_that_others_wrote_again_is_theirs(root: Path) -> None:
     undone = undo_session(root, "b")
 
     assert before == rows_of(root / DATABASE)
-    assert [("tasks", (1,), "session d changed it later")] == told(undone)
+    assert [("tasks", (1,), "session d changed it later")] == row_results(undone)
 
 
 def test_a_value_that_others_wrote_between_two_writes_is_not_lost(root: Path) -> None:
@@ -375,7 +375,7 @@ def test_sessions_can_be_undone_one_after_another(root: Path) -> None:
     undo_session(root, "c")
     undone = undo_session(root, "b")
 
-    assert [("tasks", (1,), "restored")] == told(undone)
+    assert [("tasks", (1,), "restored")] == row_results(undone)
     with closing(sqlite3.connect(root / DATABASE)) as connection:
         assert [("old", 1)] == connection.execute("SELECT title, whole FROM tasks").fetchall()
 
@@ -391,7 +391,7 @@ def test_the_date_of_a_change_remains_if_others_changed_the_row(tmp_path: Path) 
     )
     undone = undo_session(tmp_path, "b")
 
-    assert [("tasks", (1,), "restored")] == told(undone)
+    assert [("tasks", (1,), "restored")] == row_results(undone)
     with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
         row = connection.execute("SELECT title, whole, updated FROM tasks").fetchone()
     assert ("old", 2, "2026-02-10") == row

@@ -83,7 +83,7 @@ def rows(root: Path) -> list[list[tuple[object, ...]]]:
     return [query(root, f"SELECT * FROM {table} ORDER BY 1") for table in ("houses", "guests")]
 
 
-def told(undone: Undone) -> dict[object, str]:
+def results_by_key(undone: Undone) -> dict[object, str]:
     """Return the result of each row by the first column of its key."""
     return {row.key[0]: row.done or row.left for row in undone.rows}
 
@@ -128,14 +128,14 @@ def test_later_values_of_another_session_remain(root: Path, steps: tuple[str, ..
     undone = undo_session(root, "b")
 
     assert before == rows(root)
-    assert {"session c changed it later"} == {*told(undone).values()}
+    assert {"session c changed it later"} == {*results_by_key(undone).values()}
     assert not undone.changed
 
 
 def test_a_new_row_that_another_session_wrote_again_remains(root: Path) -> None:
     run(root, f"b: {NEW}", f"c: {GONE}", f"c: {NEW}")
 
-    assert {"h": "session c changed it later"} == told(undo_session(root, "b"))
+    assert {"h": "session c changed it later"} == results_by_key(undo_session(root, "b"))
     assert [("h", "old")] == rows(root)[0]
 
 
@@ -143,7 +143,7 @@ def test_a_new_row_with_a_later_column_of_another_session_remains(root: Path) ->
     run(root, f"b: {NEW}", ": ALTER TABLE houses ADD COLUMN size INTEGER")
     run(root, "c: UPDATE houses SET size = 5")
 
-    assert {"h": "session c changed it later"} == told(undo_session(root, "b"))
+    assert {"h": "session c changed it later"} == results_by_key(undo_session(root, "b"))
 
 
 def test_a_reference_that_a_cascade_of_another_session_wrote_remains(root: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_reference_that_a_cascade_of_another_session_wrote_remains(root: Path)
         "c: UPDATE guests SET house = 'h'",
     )
 
-    assert "session c changed it later" == told(undo_session(root, "b"))[1]
+    assert "session c changed it later" == results_by_key(undo_session(root, "b"))[1]
     assert [(1, "h")] == rows(root)[1]
 
 
@@ -175,14 +175,16 @@ def test_a_reference_that_a_cascade_of_another_session_wrote_remains(root: Path)
 def test_values_that_others_undid_are_restored(root: Path, steps: tuple[str, ...]) -> None:
     run(root, f"a: {NEW}", f"b: {note('B')}", *steps)
 
-    assert {"h": "restored"} == told(undo_session(root, "b"))
+    assert {"h": "restored"} == results_by_key(undo_session(root, "b"))
     assert [("h", "old")] == rows(root)[0]
 
 
 def test_an_undo_is_not_redone_over_a_later_undo(root: Path) -> None:
     ids = run(root, f"a: {NEW}", f"b: {note('B')}", "u: undo b", "v: undo u", "w: undo b")
 
-    assert {"h": f"session {ids['w']} changed it later"} == told(undo_session(root, ids["u"]))
+    assert {"h": f"session {ids['w']} changed it later"} == results_by_key(
+        undo_session(root, ids["u"])
+    )
     assert [("h", "old")] == rows(root)[0]
 
 
@@ -203,7 +205,7 @@ def test_a_swap_by_an_undo_writes_no_other_column(root: Path) -> None:
         "u: undo c",
     )
 
-    assert {"h": "restored"} == told(undo_session(root, "b"))
+    assert {"h": "restored"} == results_by_key(undo_session(root, "b"))
     assert [("g", "old", "one"), ("h", "old", "two")] == rows(root)[0]
 
 
@@ -214,13 +216,15 @@ def test_pruning_keeps_the_later_entries_on_the_rows_of_a_session(root: Path) ->
     pruned = prune(root, "2026-02-01")
 
     assert 1 == pruned["ralphgen_journal"]  # the first session's
-    assert {"h": "session c changed it later", "i": "deleted"} == told(undo_session(root, "b"))
+    assert {"h": "session c changed it later", "i": "deleted"} == results_by_key(
+        undo_session(root, "b")
+    )
 
 
 def test_a_value_of_a_program_without_ralphgen_remains(root: Path) -> None:
     run(root, f"a: {NEW}", f"b: {note('B')}", f": {note('C')}")
 
-    assert {"h": FOREIGN} == told(undo_session(root, "b"))
+    assert {"h": FOREIGN} == results_by_key(undo_session(root, "b"))
 
 
 def test_an_application_cannot_pass_its_writes_as_an_undo(root: Path) -> None:
@@ -230,4 +234,4 @@ def test_an_application_cannot_pass_its_writes_as_an_undo(root: Path) -> None:
         opened.before_writes.append(journal.begin)
         opened.writing(partial(opened.change, note("B")))
 
-    assert {"h": "session d changed it later"} == told(undo_session(root, "b"))
+    assert {"h": "session d changed it later"} == results_by_key(undo_session(root, "b"))

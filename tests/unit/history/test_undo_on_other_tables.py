@@ -35,7 +35,7 @@ def migrate(root: Path, *statements: str) -> None:
             connection.execute(sql)
 
 
-def told(undone: Undone) -> list[tuple[object, ...]]:
+def row_results(undone: Undone) -> list[tuple[object, ...]]:
     return [(row.table, row.key, row.done or row.left) for row in undone.rows]
 
 
@@ -54,7 +54,7 @@ def test_a_key_of_more_columns_leaves_the_rows(tmp_path: Path) -> None:
         "ALTER TABLE other RENAME TO parents",
     )
 
-    assert [("parents", (1,), "the columns of its table have changed")] == told(
+    assert [("parents", (1,), "the columns of its table have changed")] == row_results(
         undo_session(tmp_path, "b")
     )
 
@@ -70,7 +70,7 @@ def test_a_row_without_its_parent_table_is_not_restored(tmp_path: Path) -> None:
     migrate(tmp_path, "DROP TABLE parents")
 
     gone = ("children", ("k",), "it refers to a row that no longer exists")
-    assert [gone] == told(undo_session(tmp_path, "b"))
+    assert [gone] == row_results(undo_session(tmp_path, "b"))
 
 
 def test_a_column_named_like_the_rowid_is_harmless(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_column_named_like_the_rowid_is_harmless(tmp_path: Path) -> None:
     assert {
         ("children", ("k",), "it refers to a row that no longer exists"),
         ("children", ("l",), "restored"),
-    } == {*told(undo_session(tmp_path, "b"))}
+    } == {*row_results(undo_session(tmp_path, "b"))}
 
 
 def test_an_unenforced_key_of_the_app_does_not_hinder_undo(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_unenforced_key_of_the_app_does_not_hinder_undo(tmp_path: Path) -> No
     migrate(tmp_path, "INSERT INTO children VALUES ('k', 'v', 1)")
     run(tmp_path, ("b", "INSERT INTO homes VALUES ('h', NULL)"))
 
-    assert [("homes", ("h",), "deleted")] == told(undo_session(tmp_path, "b"))
+    assert [("homes", ("h",), "deleted")] == row_results(undo_session(tmp_path, "b"))
 
 
 def test_a_row_known_only_by_its_rowid_is_not_confused(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_key_of_invalid_utf8_is_shown_and_undone(tmp_path: Path) -> None:
 
     (entry,) = read_entries(tmp_path)
     assert "a\ufffd" == entry.as_json()["row"]
-    assert [("homes", ("a\udcff",), "deleted")] == told(undo_session(tmp_path, "b"))
+    assert [("homes", ("a\udcff",), "deleted")] == row_results(undo_session(tmp_path, "b"))
 
 
 @pytest.mark.parametrize(

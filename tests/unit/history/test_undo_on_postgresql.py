@@ -83,7 +83,7 @@ def rows(root: Path) -> dict[str, list[str]]:
     }
 
 
-def told(undone: Undone) -> set[tuple[object, ...]]:
+def row_results(undone: Undone) -> set[tuple[object, ...]]:
     return {(row.table, row.key, row.done or row.left) for row in undone.rows}
 
 
@@ -129,7 +129,7 @@ def test_new_rows_go_and_the_undo_can_be_undone(root: Path) -> None:
     newest = [(session, tool) for session, tool, *_ in changing_sessions(root, 5)]
     assert [("b", "write"), ("a", "write")] == newest
     first = undo_session(root, "b")
-    assert {("tasks", (1,), "restored"), ("homes", ("h",), "deleted")} == told(first)
+    assert {("tasks", (1,), "restored"), ("homes", ("h",), "deleted")} == row_results(first)
     assert before == rows(root)
     assert not undo_session(root, "b").changed
 
@@ -147,7 +147,7 @@ def test_a_task_with_a_dependent_of_another_session_remains(root: Path) -> None:
     )
 
     left = ("tasks", (1,), "another row refers to it")
-    assert {left, ("tasks", (2,), "deleted")} == told(undo_session(root, "b"))
+    assert {left, ("tasks", (2,), "deleted")} == row_results(undo_session(root, "b"))
 
 
 def test_a_change_by_another_session_is_left_with_both_versions(root: Path) -> None:
@@ -197,7 +197,7 @@ def test_no_cascade_of_an_undo_takes_rows_of_others(root: Path) -> None:
     undone = undo_session(root, "b")
 
     named = "another row refers to it"
-    assert {("tasks", (1,), named), ("homes", ("h",), named)} == told(undone)
+    assert {("tasks", (1,), named), ("homes", ("h",), named)} == row_results(undone)
     assert before == rows(root)
 
 
@@ -211,7 +211,7 @@ def test_a_row_without_its_parent_is_not_restored(root: Path) -> None:
     )
     left = {("task_comments", (1,), "it refers to a row that no longer exists")}
 
-    assert left == told(undo_session(root, "b"))
+    assert left == row_results(undo_session(root, "b"))
 
 
 def test_names_that_were_swapped_are_swapped_back(root: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_trigger_of_a_partition_may_refuse_a_row(root: Path) -> None:
     )
 
     left = {("parts", (1,), "the database rejects it: never")}
-    assert left == told(undo_session(root, "b"))
+    assert left == row_results(undo_session(root, "b"))
 
 
 def test_a_dry_run_writes_nothing_and_who_is_unknown_is_refused(root: Path) -> None:
@@ -319,7 +319,7 @@ def test_a_value_that_others_wrote_again_is_theirs(root: Path) -> None:
     )
     before = rows(root)
 
-    assert {("tasks", (1,), "session d changed it later")} == told(undo_session(root, "b"))
+    assert {("tasks", (1,), "session d changed it later")} == row_results(undo_session(root, "b"))
     assert before == rows(root)
 
 
@@ -332,7 +332,7 @@ def test_the_date_of_a_change_remains_if_others_changed_the_row(root: Path) -> N
         ("c", "UPDATE tasks SET half = 2, updated = '2026-02-10'"),
     )
 
-    assert {("tasks", (1,), "restored")} == told(undo_session(root, "b"))
+    assert {("tasks", (1,), "restored")} == row_results(undo_session(root, "b"))
     assert [("old", 2.0, "2026-02-10")] == query(
         root, "SELECT title, half, updated::text FROM tasks"
     )

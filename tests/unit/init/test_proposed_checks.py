@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from proved_projects import written
+from proved_projects import write_files
 
 from ralphgen.emit.scaffold import Proposal, proposal_text, propose_checks, proposed_checks
 
@@ -53,7 +53,7 @@ PYTEST = Proposal("tests", ("python", "-m", "pytest", "-q"))
 def test_the_files_of_a_project_suggest_checks(
     tmp_path: Path, files: list[tuple[str, str]], expected: list[Proposal]
 ) -> None:
-    written(tmp_path, files)
+    write_files(tmp_path, files)
 
     assert expected == proposed_checks(tmp_path)
 
@@ -73,7 +73,7 @@ def test_proposals_are_comments_that_hold_a_valid_config() -> None:
 
 
 def test_proposals_are_added_once(tmp_path: Path) -> None:
-    written(tmp_path, [(".ralph/ralphgen.toml", 'kits = ["ralph"]'), ("go.mod", "")])
+    write_files(tmp_path, [(".ralph/ralphgen.toml", 'kits = ["ralph"]'), ("go.mod", "")])
 
     assert propose_checks(tmp_path, no).startswith("found checks: tests; enable them")
     text = (tmp_path / ".ralph/ralphgen.toml").read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ def test_proposals_are_added_once(tmp_path: Path) -> None:
 
 
 def test_proposals_are_enabled_by_a_yes(tmp_path: Path) -> None:
-    written(tmp_path, [(".ralph/ralphgen.toml", 'kits = ["ralph"]'), ("go.mod", "")])
+    write_files(tmp_path, [(".ralph/ralphgen.toml", 'kits = ["ralph"]'), ("go.mod", "")])
     asked: list[str] = []
 
     def yes(question: str) -> bool:

@@ -34,7 +34,7 @@ def _zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     time.tzset()
 
 
-def read(reader: OutputReader, name: str, code: int = 1) -> OutputReader:
+def read_events(reader: OutputReader, name: str, code: int = 1) -> OutputReader:
     for line in (ENDS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
         assert reader.taken(line) is not None
     errors = ENDS / f"{name}.stderr"
@@ -43,14 +43,14 @@ def read(reader: OutputReader, name: str, code: int = 1) -> OutputReader:
 
 
 def test_claude_code_on_a_subscription_has_the_reset_in_an_event() -> None:
-    reader = read(ClaudeReader(None), "claude_five_hours")
+    reader = read_events(ClaudeReader(None), "claude_five_hours")
 
     assert (True, "") == (reader.rate_limited, reader.unavailable)
     assert Limit("five_hour", 1_795_700_000) == reader.limit
 
 
 def test_claude_code_with_a_key_has_no_reset() -> None:
-    reader = read(ClaudeReader(None), "claude_api_key")
+    reader = read_events(ClaudeReader(None), "claude_api_key")
 
     assert (True, NO_LIMIT, "") == (reader.rate_limited, reader.limit, reader.unavailable)
 
@@ -58,7 +58,7 @@ def test_claude_code_with_a_key_has_no_reset() -> None:
 @pytest.mark.parametrize("status", ["allowed", "allowed_warning"])
 def test_events_of_a_healthy_claude_code_session_are_not_a_limit(status: str) -> None:
     info = {"status": status, "resetsAt": 1_795_700_000, "overageStatus": "rejected"}
-    for reader in (ClaudeReader(None), read(ClaudeReader(None), "claude_five_hours")):
+    for reader in (ClaudeReader(None), read_events(ClaudeReader(None), "claude_five_hours")):
         reader.taken(json.dumps({"type": "rate_limit_event", "rate_limit_info": info}))
         assert NO_LIMIT == reader.limit
 
@@ -81,7 +81,7 @@ def test_malformed_limit_of_claude_code_has_no_reset(info: object) -> None:
     ],
 )
 def test_claude_code_without_access_is_unavailable(name: str, reason: str) -> None:
-    reader = read(ClaudeReader(None), name)
+    reader = read_events(ClaudeReader(None), name)
 
     assert (False, reason) == (reader.rate_limited, reader.unavailable)
 
@@ -100,9 +100,9 @@ def local(year: int, month: int, day: int, hour: int, minute: int) -> float:
 
 
 def test_codex_has_the_reset_in_its_message() -> None:
-    reader = read(CodexReader(None), "codex_other_day")
-    today = read(CodexReader(None), "codex_today")
-    later = read(CodexReader(None), "codex_later")
+    reader = read_events(CodexReader(None), "codex_other_day")
+    today = read_events(CodexReader(None), "codex_today")
+    later = read_events(CodexReader(None), "codex_later")
     now = time.localtime()
 
     assert (True, True, True) == (reader.rate_limited, today.rate_limited, later.rate_limited)
@@ -138,13 +138,13 @@ def test_reset_of_codex_is_read_as_local_time(
     ],
 )
 def test_codex_without_credit_or_login_is_unavailable(name: str, reason: str) -> None:
-    reader = read(CodexReader(None), name)
+    reader = read_events(CodexReader(None), name)
 
     assert (False, reason) == (reader.rate_limited, reader.unavailable)
 
 
 def test_codex_that_continues_after_an_error_is_neither() -> None:
-    reader = read(CodexReader(None), "codex_quota")
+    reader = read_events(CodexReader(None), "codex_quota")
     reader.taken(json.dumps({"type": "turn.completed", "usage": {}}))
 
     assert (False, "") == (reader.is_error, reader.unavailable)
@@ -152,7 +152,7 @@ def test_codex_that_continues_after_an_error_is_neither() -> None:
 
 def test_gemini_cli_has_the_reset_in_its_errors() -> None:
     before = time.time()
-    reader = read(GeminiReader(), "gemini_daily", 173)
+    reader = read_events(GeminiReader(), "gemini_daily", 173)
     resets_at = reader.limit.resets_at
 
     assert reader.rate_limited

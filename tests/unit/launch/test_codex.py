@@ -164,7 +164,7 @@ def test_unsupported_options_are_refused(session: PreparedSession) -> None:
         Codex().call(session, LaunchOptions("go", printing=True))
 
 
-def read(session: PreparedSession, *events: object) -> tuple[CodexReader, list[AgentLine]]:
+def read_events(session: PreparedSession, *events: object) -> tuple[CodexReader, list[AgentLine]]:
     reader = CodexReader(session)
     lines = [reader.take(json.dumps(event)) for event in events]
     return reader, [line for line in lines if line is not None]
@@ -211,15 +211,15 @@ def read(session: PreparedSession, *events: object) -> tuple[CodexReader, list[A
 def test_its_events_are_shown(
     session: PreparedSession, event: object, texts: tuple[str, ...], tool: str
 ) -> None:
-    _, (line,) = read(session, event)
+    _, (line,) = read_events(session, event)
 
     assert (json.dumps(event), texts, tool) == (line.record, line.texts, line.tool)
 
 
 def test_its_tokens_are_counted_and_its_failures_known(session: PreparedSession) -> None:
     usage = {"input_tokens": 200, "cached_input_tokens": 80, "output_tokens": 20}
-    reader, _ = read(session, BEGUN, {"type": "turn.completed", "usage": usage})
-    failed, _ = read(session, BEGUN, {"type": "turn.failed", "error": {"message": "bad"}})
+    reader, _ = read_events(session, BEGUN, {"type": "turn.completed", "usage": usage})
+    failed, _ = read_events(session, BEGUN, {"type": "turn.failed", "error": {"message": "bad"}})
 
     assert (True, False, Usage(tokens_in=200, tokens_out=20)) == (
         *(reader.started, reader.is_error),
@@ -243,8 +243,10 @@ def test_a_model_that_does_not_answer_for_now_is_known(
     session: PreparedSession, message: str, *, expected: bool
 ) -> None:
     error = {"type": "error", "message": message}
-    reader, _ = read(session, BEGUN, error, {"type": "turn.failed", "error": {"message": message}})
-    again, _ = read(session, BEGUN, error, {"type": "item.completed", "item": CALL})
+    reader, _ = read_events(
+        session, BEGUN, error, {"type": "turn.failed", "error": {"message": message}}
+    )
+    again, _ = read_events(session, BEGUN, error, {"type": "item.completed", "item": CALL})
 
     assert expected == reader.rate_limited
     assert not again.rate_limited

@@ -163,7 +163,7 @@ def test_edits_of_the_servers_files_are_denied(
     assert denied == any(re.search(rule["argsPattern"], text) for rule in rules)
 
 
-def read(*events: object) -> tuple[GeminiReader, list[AgentLine]]:
+def read_events(*events: object) -> tuple[GeminiReader, list[AgentLine]]:
     reader = GeminiReader()
     lines = [reader.take(json.dumps(event)) for event in events]
     return reader, [line for line in lines if line is not None]
@@ -172,7 +172,7 @@ def read(*events: object) -> tuple[GeminiReader, list[AgentLine]]:
 def test_its_events_are_shown() -> None:
     call = {"type": "tool_use", "tool_name": "t", "tool_id": "1", "parameters": {"a": 1}}
     failed = {"type": "tool_result", "tool_id": "1", "status": "error", "output": "no"}
-    _, lines = read(
+    _, lines = read_events(
         BEGUN,
         {"type": "message", "role": "user", "content": "go"},
         {"type": "message", "role": "assistant", "content": "I lo", "delta": True},
@@ -193,7 +193,7 @@ def test_its_events_are_shown() -> None:
 
 def test_usage_is_counted() -> None:
     stats = {"input_tokens": 400, "output_tokens": 40, "models": {"gemini-x": {}}}
-    reader, _ = read(BEGUN, {"type": "result", "status": "success", "stats": stats})
+    reader, _ = read_events(BEGUN, {"type": "result", "status": "success", "stats": stats})
 
     assert (True, False, "gemini-x") == (reader.started, reader.is_error, reader.model)
     assert Usage(tokens_in=400, tokens_out=40) == reader.usage
@@ -211,14 +211,14 @@ def test_usage_is_counted() -> None:
 def test_a_model_that_does_not_answer_for_now_is_known(
     events: list[object], code: int | None, *, expected: bool
 ) -> None:
-    reader, _ = read(*events)
+    reader, _ = read_events(*events)
     reader.close(code, BUSY)
 
     assert expected == reader.rate_limited
 
 
 def test_its_exit_codes_are_known() -> None:
-    reader, _ = read(BEGUN)
+    reader, _ = read_events(BEGUN)
     reader.close(53, "")
     untrusted = GeminiReader()
     untrusted.close(55, "")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command_line import Result, ralphgen
 from driving import create_project, made_here, query
-from proved_projects import check, proved_project, written
+from proved_projects import check, proved_project, write_files
 from scripted_agent import agent_program
 
 from ralphgen.emit.trust import check_items
@@ -214,9 +214,9 @@ LIES = {
 def checked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose tests are red."""
     root = tmp_path_factory.mktemp("checked") / "p"
-    written(root, [("test.py", TEST)])
+    write_files(root, [("test.py", TEST)])
     proved_project(root, CHECKED)
-    written(root, [("code.txt", "1")])
+    write_files(root, [("code.txt", "1")])
     return root
 
 
@@ -242,7 +242,7 @@ def trusted(root: Path) -> None:
 def test_a_file_changed_by_a_launched_agent_is_not_a_baseline(tmp_path: Path) -> None:
     """It writes once its server has ended; the user's own edit afterwards needs no question."""
     root = tmp_path / "p"
-    written(root, [("tests/run.py", "raise SystemExit(1)")])
+    write_files(root, [("tests/run.py", "raise SystemExit(1)")])
     run = check("tests", sys.executable, "-c", 'import runpy; runpy.run_path("tests/run.py")')
     proved_project(root, run + '[done]\nprotect = ["tests/**"]\n')
     loosens = "agent.close()\nopen('tests/run.py', 'w').write('pass')\n" + ENDS
@@ -253,7 +253,7 @@ def test_a_file_changed_by_a_launched_agent_is_not_a_baseline(tmp_path: Path) ->
         path.read_text(encoding="utf-8") for path in root.glob(".ralph/mcp/sessions/*/calls.jsonl")
     )
     open_still = query(root, "SELECT status FROM tasks WHERE id = 1")
-    written(root, [("tests/run.py", "# Reviewed.\npass")])
+    write_files(root, [("tests/run.py", "# Reviewed.\npass")])
     launched(root, closes)
 
     assert "an earlier session changed protected files: tests/run.py" in warned.stderr

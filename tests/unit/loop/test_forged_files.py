@@ -123,7 +123,7 @@ def test_a_loop_is_visible_and_stoppable_after_an_agent_removed_its_files(tmp_pa
 
 
 @contextmanager
-def held(root: Path, name: str, begin: bytes) -> Iterator[Path]:
+def hold_file(root: Path, name: str, begin: bytes) -> Iterator[Path]:
     """Hold a file among the files of loops."""
     path = root / SESSIONS / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def held(root: Path, name: str, begin: bytes) -> Iterator[Path]:
     ["loop-1.jsonl", "loop-99990101T000000Z-00aa.jsonl", "loop-20260101T000000Z-00aa.jsonl.jsonl"],
 )
 def test_a_file_that_is_called_as_no_loop_is_none(tmp_path: Path, name: str) -> None:
-    with held(tmp_path, name, b'{"event": "start", "pid": %d}\n' % os.getpid()):
+    with hold_file(tmp_path, name, b'{"event": "start", "pid": %d}\n' % os.getpid()):
         assert [] == stored_loops(tmp_path)
 
 
@@ -154,7 +154,7 @@ def test_a_file_that_is_called_as_no_loop_is_none(tmp_path: Path, name: str) -> 
     ],
 )
 def test_another_holder_of_the_file_is_not_a_loop(tmp_path: Path, begin: bytes, doubt: str) -> None:
-    with held(tmp_path, f"{LOOP}.jsonl", begin):
+    with hold_file(tmp_path, f"{LOOP}.jsonl", begin):
         (stored,) = stored_loops(tmp_path)
 
     assert (True, doubt) == (stored.running, stored.doubt)

@@ -10,7 +10,7 @@ from command_line import Result, ralphgen, ran
 from driving import query
 from lanes import shortened
 from making_sessions import client_of
-from proved_projects import check, git, proved_project, python, written
+from proved_projects import check, git, proved_project, python, write_files
 
 from ralphgen.project.approvals import add_to_record
 from ralphgen.sessions.create import create_session, project_items
@@ -29,7 +29,7 @@ Edit = Callable[[Path], None]
 def project(folder: Path, config: str = CONFIG) -> Path:
     """A trusted project with a protected test, all committed."""
     root = proved_project(folder / "p", config)
-    written(
+    write_files(
         root, [("tests/a.txt", "a\n"), ("lib/x.py", "x = 1\n"), (".ralph/.gitignore", "/db/\n")]
     )
     git(root, "rm", "--quiet", "-r", "--cached", ".ralph/db")
@@ -61,7 +61,7 @@ def verdict(root: Path, *words: str) -> dict[str, object]:
 
 
 def write(path: str, text: str) -> Edit:
-    return lambda root: written(root, [(path, text)])
+    return lambda root: write_files(root, [(path, text)])
 
 
 def remove(path: str) -> Edit:
@@ -237,7 +237,7 @@ def test_base_decides_the_rules_and_needs_no_database(tmp_path: Path) -> None:
     root = project(tmp_path)
     git(root, "switch", "--quiet", "--create", "work")
     (root / ".ralph/ralphgen.toml").write_text("", encoding="utf-8")
-    written(root, [("tests/a.txt", "b\n"), ("code.txt", "1")])
+    write_files(root, [("tests/a.txt", "b\n"), ("code.txt", "1")])
     git(root, "commit", "--quiet", "--all", "--message", "loosen")
     (root / ".ralph/db/ralph.db").unlink()
     found = verdict(root, "--base", "HEAD~1")
@@ -265,7 +265,7 @@ def test_base_runs_no_untrusted_command(tmp_path: Path) -> None:
 
 def test_allowed_protected_files_are_reported_and_pass(tmp_path: Path) -> None:
     root = project(tmp_path)
-    written(root, [("tests/b.txt", "")])
+    write_files(root, [("tests/b.txt", "")])
     found = verdict(root, "--allow-protected", "tests/b.txt")
 
     assert (True, ["tests/b.txt"]) == (found["passed"], found["protected"])

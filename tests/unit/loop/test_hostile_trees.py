@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lanes import shortened
 from merging_projects import SETTLED, base, branches, closed, merged, merging_project, say, worked
-from proved_projects import TESTS, git, written
+from proved_projects import TESTS, git, write_files
 
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
@@ -51,7 +51,7 @@ def forged(root: Path, tree: Worktree, settings: str, *, as_folder: bool) -> Non
     if as_folder:
         (tree.path / ".git").unlink()
     commit = base(root)
-    written(
+    write_files(
         fake,
         [
             ("HEAD", f"ref: refs/heads/{tree.branch}\n"),
@@ -81,7 +81,7 @@ def test_a_forged_git_starts_no_program(
     root: Path, mark: Path, setting: str, as_folder: bool
 ) -> None:
     tree = worked(root, 1, [("new.txt", "x"), (".gitattributes", "*.txt filter=x merge=x\n")])
-    written(tree.path, [("pre-commit", f"#!/bin/sh\ntouch '{mark}'\n")])
+    write_files(tree.path, [("pre-commit", f"#!/bin/sh\ntouch '{mark}'\n")])
     (tree.path / "pre-commit").chmod(0o755)
     forged(root, tree, setting.format(mark=f"'{mark}'"), as_folder=as_folder)
     outcome = merged(root, tree, 1)
@@ -187,7 +187,7 @@ def test_a_secret_is_masked_before_the_output_of_git_is_cut(
 @pytest.mark.thorough
 def test_hooks_do_not_run_and_are_named(root: Path, mark: Path) -> None:
     for name in ("pre-commit", "post-checkout", "pre-merge-commit.sample"):
-        written(root / ".git/hooks", [(name, f"#!/bin/sh\ntouch '{mark}'\n")])
+        write_files(root / ".git/hooks", [(name, f"#!/bin/sh\ntouch '{mark}'\n")])
         (root / ".git/hooks" / name).chmod(0o755)
 
     assert ["pre-commit", "post-checkout"] == skipped_hooks(root)
@@ -316,7 +316,7 @@ def test_a_graft_does_not_change_the_history(root: Path) -> None:
 
 def test_a_forged_commit_graph_does_not_change_the_tree_of_a_commit(root: Path) -> None:
     worse = git(root, "rev-parse", "HEAD^{tree}").strip()
-    written(root, [("new.txt", "x")])
+    write_files(root, [("new.txt", "x")])
     git(root, "add", "new.txt")
     git(root, "commit", "--quiet", "--message", "new")
     tree = git(root, "rev-parse", "HEAD^{tree}").strip()
@@ -346,7 +346,7 @@ def test_a_forged_record_of_a_work_tree_starts_no_program(
         as_folder=False,
     )
     fake, record = tree.path / "fake", root / ".git/worktrees/1"
-    written(
+    write_files(
         tree.path,
         [
             ("more", f"[core]\n\tfsmonitor = touch '{mark}'\n"),
@@ -400,7 +400,7 @@ def test_a_repository_in_another_spelling_is_refused_and_stops_no_loop(
 @pytest.mark.thorough
 def test_a_file_that_git_cannot_add_stops_no_loop(root: Path) -> None:
     tree = prepare(root, 1, 1, SETTLED, say)
-    written(tree.root, [("new.txt", "x"), ("target", "y")])
+    write_files(tree.root, [("new.txt", "x"), ("target", "y")])
     (tree.root / ".gitmodules").symlink_to("target")
     closed(root, tree, 1)
 
@@ -414,7 +414,7 @@ def test_a_file_that_git_cannot_add_stops_no_loop(root: Path) -> None:
 def test_a_repository_around_tracked_files_is_refused_and_does_not_reach_the_next_task(
     root: Path, mark: Path
 ) -> None:
-    written(root, [("src/a.py", "a"), ("src/b.py", "b")])
+    write_files(root, [("src/a.py", "a"), ("src/b.py", "b")])
     git(root, "add", "src")
     git(root, "commit", "--quiet", "--message", "code")
     tree = worked(root, 1, [("src/a.py", "x"), ("src/new.py", "y")])
@@ -454,7 +454,7 @@ def test_a_task_cannot_change_how_a_protected_file_is_checked_out(root: Path) ->
 
 
 def test_attributes_of_the_repository_count_once_trusted(root: Path) -> None:
-    written(root, [(".git/info/attributes", ".gitignore text eol=crlf\n")])
+    write_files(root, [(".git/info/attributes", ".gitignore text eol=crlf\n")])
     for is_trusted in (False, True):
         if is_trusted:
             add_to_record(root, [item.digest for item in git_items(root, remote=False)])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from lanes import shortened
 from merging_projects import merged, merging_project, worked
-from proved_projects import git, written
+from proved_projects import git, write_files
 
 from ralphgen.emit.trust import git_items
 from ralphgen.loop.merge import Merged, Pending
@@ -44,7 +44,7 @@ def sent(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the file of the requests to a replacement for git-lfs, which the user has."""
     programs, sent = root.parent / "programs", root.parent / "sent"
     text = PROGRAM.format(sent=sent, refuses=root.parent / "refuses")
-    written(programs, [("git-lfs", text)])
+    write_files(programs, [("git-lfs", text)])
     (programs / "git-lfs").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=":")
     for name in ("clean", "smudge"):

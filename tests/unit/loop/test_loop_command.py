@@ -8,7 +8,7 @@ import pytest
 from driving import query
 from loop_projects import LoopProject, is_running
 from planned_agent import WORKS, Steps, agent_command
-from proved_projects import TEST, check, written
+from proved_projects import TEST, check, write_files
 
 pytestmark = pytest.mark.slow
 CHECKED = f'{check("tests", sys.executable, "test.py")}[done]\nprotect = ["test.py"]\n'
@@ -43,7 +43,7 @@ SHORT = ("proves that it is red", "hangs", "crashes", "works", "changes the test
 def test_a_night_with_all_kinds_of_agents(tmp_path: Path, kinds: tuple[str, ...]) -> None:
     plan = {str(number): [NIGHT[kind][0]] for number, kind in enumerate(kinds, start=1)}
     root = tmp_path / "p"
-    written(root, [("test.py", TEST)])
+    write_files(root, [("test.py", TEST)])
     config = CHECKED + settings(attempts=1, stuck=99, seconds=6)
     project = LoopProject(tmp_path, len(plan), plan, config=config, repository=True)
     done = project.loop()
@@ -62,7 +62,7 @@ def test_an_agent_that_changes_the_settings_ends_only_its_session(tmp_path: Path
     """Loosened rules apply neither in the session nor in the next one."""
     spoiled = [*RED, ["write", ".ralph/ralphgen.toml", ""], "check", "done"]
     config = CHECKED + settings(stuck=1)
-    written(tmp_path / "p", [("test.py", TEST)])
+    write_files(tmp_path / "p", [("test.py", TEST)])
     project = LoopProject(tmp_path, 1, {"*": [spoiled]}, config=config, repository=True)
     done = project.loop()
 
@@ -80,7 +80,7 @@ with sqlite3.connect(".ralph/db/ralph.db") as database:
 
 def test_a_task_that_is_set_done_past_the_server_is_open_again(tmp_path: Path) -> None:
     past = [*RED, ["run", sys.executable, "-c", SET_DONE]]
-    written(tmp_path / "p", [("test.py", TEST)])
+    write_files(tmp_path / "p", [("test.py", TEST)])
     project = LoopProject(tmp_path, 1, {"*": [past]}, config=CHECKED + settings(stuck=1))
     done = project.loop()
 

@@ -57,7 +57,7 @@ def ended(loops: list["subprocess.Popen[str]"]) -> list[str]:
     return said
 
 
-def begun(projects: list[LoopProject], event: str) -> Counter[int]:
+def count_events(projects: list[LoopProject], event: str) -> Counter[int]:
     """How many agents of all machines have written such a line, by task."""
     return Counter(line["task"] for project in projects for line in project.log(event))
 
@@ -81,7 +81,7 @@ def test_two_machines_do_each_task_once(tmp_path: Path, dsn: str, tasks: int, wo
     refused = Counter(one["task"] for one in lines if one["text"].endswith("try again"))
     assert {"done"} == {*projects[0].statuses().values()}
     assert each == Counter(task for task, _ in query(root, DONE))
-    assert each == begun(projects, "begin") - refused
+    assert each == count_events(projects, "begin") - refused
     assert [] == projects[0].held()
     sessions = "SELECT task_id, count(*) FROM ralphgen_sessions WHERE outcome = 'done' GROUP BY 1"
     recorded = dict(query(root, sessions))
@@ -112,7 +112,7 @@ def test_neither_killed_agents_nor_a_database_that_crashes_lose_or_double_work(
         loops = [one.started("--parallel", str(workers)) for one in projects]
         for blow in range(1, blows + 1):
             wanted = blow * tasks // (blows + 2)
-            while sum(begun(projects, "said").values()) < wanted:
+            while sum(count_events(projects, "said").values()) < wanted:
                 if all(loop.poll() is not None for loop in loops):
                     raise AssertionError([loop.communicate()[1][-2_000:] for loop in loops])
                 time.sleep(0.05)
@@ -183,7 +183,7 @@ def test_a_loop_waits_for_a_database_that_is_away(
             connection.execute(SCHEMA.encode())
         project = LoopProject(tmp_path, tasks, {"*": [WORKS]}, dsn=dsn)
         loop = project.started("--parallel", "3")
-        while not begun([project], "said"):
+        while not count_events([project], "said"):
             assert loop.poll() is None, loop.communicate()
             time.sleep(0.05)
         process.kill()  # and its open connections

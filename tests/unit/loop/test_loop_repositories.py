@@ -7,7 +7,7 @@ import pytest
 from command_line import ralphgen
 from loop_projects import LoopProject
 from planned_agent import PROVES, Steps
-from proved_projects import TESTS, git, written
+from proved_projects import TESTS, git, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ def assert_merged(project: LoopProject) -> None:
 def test_a_forged_git_of_an_agent_starts_nothing(tmp_path: Path, kind: str) -> None:
     project = repository(tmp_path, 2)
     mark, tree = tmp_path / "started", project.root / ".ralph/worktrees/1"
-    written(project.root, [(".gitattributes", "*.py filter=x\n*.txt filter=x\n")])
+    write_files(project.root, [(".gitattributes", "*.py filter=x\n*.txt filter=x\n")])
     git(project.root, "add", ".gitattributes")
     git(project.root, "commit", "--quiet", "--message", "attributes")
     commit = git(project.root, "rev-parse", "HEAD")
@@ -75,7 +75,7 @@ def test_a_forged_git_of_an_agent_starts_nothing(tmp_path: Path, kind: str) -> N
 def test_an_archive_starts_nothing_before_it_is_trusted(tmp_path: Path) -> None:
     project = repository(tmp_path)
     mark, hook = tmp_path / "started", project.root / ".git/hooks/post-checkout"
-    written(project.root, [("hook.sh", f"#!/bin/sh\ntouch '{mark}'\n")])
+    write_files(project.root, [("hook.sh", f"#!/bin/sh\ntouch '{mark}'\n")])
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\ntouch '{mark}'\n", encoding="utf-8")
     hook.chmod(0o755)
@@ -110,15 +110,15 @@ def test_no_command_starts_a_program_that_an_archive_names(tmp_path: Path) -> No
     project = repository(tmp_path)
     root, mark = project.root, tmp_path / "started"
     for name in ("post-index-change", "post-checkout", "reference-transaction"):
-        written(root / ".git/hooks", [(name, f"#!/bin/sh\ntouch '{mark}'\n")])
+        write_files(root / ".git/hooks", [(name, f"#!/bin/sh\ntouch '{mark}'\n")])
         (root / ".git/hooks" / name).chmod(0o755)
     settings = {**dict.fromkeys(PROGRAMS, f"touch '{mark}'; cat"), "commit.gpgSign": "true"}
     settings |= {"alias.status": f"!touch '{mark}'", "submodule.s.update": f"!touch '{mark}'"}
     settings |= {"remote.origin.url": f"ext::touch {mark}", "protocol.ext.allow": "always"}
     more = f"[core]\n\tfsmonitor = touch '{mark}'\n[filter \"x\"]\n\tclean = touch '{mark}'\n"
-    written(root / ".git", [("info/attributes", "* filter=x diff=x\n"), ("more", more)])
-    written(root / ".git", [("config.worktree", more)])
-    written(root, [(".gitattributes", "* filter=x diff=x merge=x\n*.py filter=y\n")])
+    write_files(root / ".git", [("info/attributes", "* filter=x diff=x\n"), ("more", more)])
+    write_files(root / ".git", [("config.worktree", more)])
+    write_files(root, [(".gitattributes", "* filter=x diff=x merge=x\n*.py filter=y\n")])
     for key, value in {**settings, "extensions.worktreeConfig": "true"}.items():
         git(root, "config", "--file", ".git/config", key, value)
     git(root, "config", "--file", ".git/config", "include.path", "more")
@@ -135,7 +135,7 @@ def test_no_command_starts_a_program_that_an_archive_names(tmp_path: Path) -> No
 def test_the_loop_names_each_hook_that_does_not_run(tmp_path: Path) -> None:
     project = repository(tmp_path)
     for name in ("pre-commit", "commit-msg"):
-        written(project.root / ".git/hooks", [(name, "#!/bin/sh\nexit 1\n")])
+        write_files(project.root / ".git/hooks", [(name, "#!/bin/sh\nexit 1\n")])
         (project.root / ".git/hooks" / name).chmod(0o755)
     done = project.loop("--worktrees")
 

@@ -21,7 +21,7 @@ from merging_projects import (
     with_origin,
     worked,
 )
-from proved_projects import TESTS, check, git, python, written
+from proved_projects import TESTS, check, git, python, write_files
 
 from ralphgen.errors import ProgramError
 from ralphgen.loop.git import Git
@@ -177,7 +177,7 @@ PROTECTS = f'{TESTS}[done]\nprotect = ["tests/**", "**/helper.py"]\n'
 def test_protected_and_own_files_are_never_merged(tmp_path: Path, path: str) -> None:
     root = merging_project(tmp_path / "p", PROTECTS)
     tree, before = prepare(root, 1, 1, SETTLED, say), base(root)
-    written(tree.root, [("new.txt", "x"), (path, "true")])
+    write_files(tree.root, [("new.txt", "x"), (path, "true")])
     git(tree.path, "add", "--force", path)
     closed(root, tree, 1)
 
@@ -190,7 +190,7 @@ def test_protected_file_that_the_user_has_changed_meanwhile_is_no_reason_to_refu
 ) -> None:
     root = merging_project(tmp_path / "p", PROTECTS)
     tree = worked(root, 1, [("new.txt", "x")])
-    written(root, [("tests/run.sh", "true")])
+    write_files(root, [("tests/run.sh", "true")])
     git(root, "add", "tests")
     git(root, "commit", "--quiet", "--message", "mine")
 
@@ -308,7 +308,7 @@ def test_changes_after_the_close_are_kept_and_not_merged(
     root: Path, *, moves: bool, commits: bool
 ) -> None:
     tree, began = worked(root, 1, [("new.txt", "x")]), base(root)
-    written(tree.root, [("new.txt", "BROKEN("), ("more.txt", "y")])
+    write_files(tree.root, [("new.txt", "BROKEN("), ("more.txt", "y")])
     if commits:
         git(tree.path, "add", "--all")
         git(tree.path, "commit", "--quiet", "--message", "late")
@@ -333,7 +333,7 @@ def test_changes_after_the_close_are_kept_and_not_merged(
 def test_agents_commits_become_one_with_their_subjects(root: Path) -> None:
     tree, began = prepare(root, 1, 1, SETTLED, say), base(root)
     for number in (1, 2):
-        written(tree.root, [(f"{number}.txt", "x")])
+        write_files(tree.root, [(f"{number}.txt", "x")])
         git(tree.path, "add", "--all")
         git(tree.path, "commit", "--quiet", "--message", f"Step {number}\n\nmore")
     closed(root, tree, 1)
@@ -348,7 +348,7 @@ def test_agents_commits_become_one_with_their_subjects(root: Path) -> None:
 
 def test_commit_of_an_agent_is_not_merged_itself(root: Path) -> None:
     tree = prepare(root, 1, 1, SETTLED, say)
-    written(tree.root, [("new.txt", "x")])
+    write_files(tree.root, [("new.txt", "x")])
     git(tree.path, "add", "--all")
     git(tree.path, "commit", "--quiet", "--message", "mine")
     closed(root, tree, 1)

@@ -8,7 +8,7 @@ from lanes import shortened
 from loop_projects import LoopProject
 from merging_projects import base, with_origin
 from planned_agent import Steps
-from proved_projects import check, git, python, written
+from proved_projects import check, git, python, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,7 @@ PROVES: Steps = ["check", "done"]
 
 def repository(folder: Path, tasks: int, config: str = CHECK) -> LoopProject:
     """A project whose protected test passes, in a repository of a user."""
-    written(folder / "p", [TEST])
+    write_files(folder / "p", [TEST])
     project = LoopProject(folder, tasks, {}, config=config, repository=True)
     git(project.root, "config", "user.name", "n")
     git(project.root, "config", "user.email", "e@example.org")
@@ -107,7 +107,7 @@ def test_commit_of_the_user_while_the_loop_runs_is_named_checked_and_kept(tmp_pa
 @pytest.mark.thorough
 def test_base_that_an_agent_moves_back_is_named_with_the_lost_commit(tmp_path: Path) -> None:
     project = repository(tmp_path, 2)
-    written(project.root, [("fix.txt", "a")])
+    write_files(project.root, [("fix.txt", "a")])
     git(project.root, "add", "fix.txt")
     git(project.root, "commit", "--quiet", "--message", "A fix")
     lost = base(project.root)
@@ -139,7 +139,7 @@ def test_pull_of_protected_files_while_the_loop_runs(tmp_path: Path, *, by_hand:
     with_origin(project.root)
     other = tmp_path / "other"
     git(tmp_path, "clone", "--quiet", str(tmp_path / "origin"), str(other))
-    written(other, [(TEST[0], f"{TEST[1]}  # More.\n")])
+    write_files(other, [(TEST[0], f"{TEST[1]}  # More.\n")])
     git(other, "commit", "--quiet", "--all", "--message", "test")
     pushes = ["run", "git", "-C", str(other), "push", "--quiet"]
     pulls = [in_shell(project, "git pull -q origin HEAD")] * by_hand

@@ -13,7 +13,7 @@ from driving import Driver, query
 from lanes import shortened
 from making_sessions import client_of
 from merging_projects import branches, merging_project, say
-from proved_projects import check, git, python, written
+from proved_projects import check, git, python, write_files
 
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
@@ -39,7 +39,7 @@ def project(folder: Path, config: str, *files: tuple[str, str]) -> Path:
     """A project with these files, all committed and trusted."""
     root = merging_project(folder / "p", config)
     if files:
-        written(root, files)
+        write_files(root, files)
         git(root, "add", "--all")
         git(root, "commit", "--quiet", "--message", "files")
     add_to_record(root, [item.digest for item in project_items(root)])
@@ -79,11 +79,11 @@ def close(client: Driver) -> None:
 def test_late_changes_of_code_tests_and_settings_do_not_reach_the_base(tmp_path: Path) -> None:
     root = project(tmp_path, RUN + PROTECTS, *FILES)
     with session(root) as (tree, client, session_id):
-        written(tree.root, [("src/mod.py", "def f():\n    return 2\n")])
+        write_files(tree.root, [("src/mod.py", "def f():\n    return 2\n")])
         assert client.call("run_checks")["passed"]
         close(client)
         late = [("tests/run.sh", "true\n"), ("src/mod.py", "BROKEN("), (".ralph/prompts/a.md", "x")]
-        written(tree.root, late)
+        write_files(tree.root, late)
     before = git(root, "show", "HEAD:tests/run.sh")
     outcome = outcome_of(root, tree, 1, session_id)
 
@@ -104,19 +104,19 @@ def test_files_that_flip_while_the_checks_run_prove_nothing_else(tmp_path: Path,
     test = "! grep -q BAD src/mod.py\n"
     root = project(tmp_path, config, ("src/mod.py", "1\n"), ("tests/run.sh", test))
     with session(root) as (tree, client, _):
-        written(tree.root, [("src/mod.py", "BAD\n")])
+        write_files(tree.root, [("src/mod.py", "BAD\n")])
         go.write_text("", encoding="utf-8")
         good = "1\n" if path == "src/mod.py" else "true\n"
 
         def flips() -> None:
-            written(tree.root, [(path, good)])
+            write_files(tree.root, [(path, good)])
             go.unlink()
 
         flip = Timer(2.0, flips)
         flip.start()
         answer = client.call("run_checks")
         flip.join()
-        written(tree.root, [("src/mod.py", "BAD\n"), ("tests/run.sh", test)])
+        write_files(tree.root, [("src/mod.py", "BAD\n"), ("tests/run.sh", test)])
 
         assert not answer["passed"]
         assert 'check "t" ended with exit code 1' in client.refusal(
@@ -127,9 +127,9 @@ def test_files_that_flip_while_the_checks_run_prove_nothing_else(tmp_path: Path,
 def test_done_is_refused_if_the_tree_is_another_than_the_proved_one(tmp_path: Path) -> None:
     root = project(tmp_path, RUN, *FILES)
     with session(root) as (tree, client, session_id):
-        written(tree.root, [("src/mod.py", "return 2\n")])
+        write_files(tree.root, [("src/mod.py", "return 2\n")])
         client.call("run_checks")
-        written(tree.root, [("src/new.py", "x")])
+        write_files(tree.root, [("src/new.py", "x")])
         refusal = client.refusal("set_task_status", status="done", summary="Done.")
         (tree.root / "src/new.py").unlink()
         close(client)
@@ -150,7 +150,7 @@ def test_ignored_code_is_in_no_checkout(tmp_path: Path, line: str) -> None:
     root = project(tmp_path, RUN, ("src/mod.py", "1"), ("tests/run.sh", test))
     with session(root) as (tree, client, _):
         rule = "*\n" if line != ".gitignore" else "src/new/\n"
-        written(tree.root, [("src/new/impl.py", "x"), (line, rule)])
+        write_files(tree.root, [("src/new/impl.py", "x"), (line, rule)])
         answer = client.call("run_checks")
 
     assert not answer["passed"]
@@ -159,11 +159,11 @@ def test_ignored_code_is_in_no_checkout(tmp_path: Path, line: str) -> None:
 @pytest.mark.thorough
 def test_ignored_files_that_are_added_by_force_are_part_of_the_tree(tmp_path: Path) -> None:
     root = project(tmp_path, check("t", "test", "-e", "out.log"))
-    written(root, [("out.log", "base")])
+    write_files(root, [("out.log", "base")])
     git(root, "add", "--force", "out.log")
     git(root, "commit", "--quiet", "--message", "log")
     with session(root) as (tree, client, session_id):
-        written(tree.root, [("out.log", "changed"), ("more.log", "x")])
+        write_files(tree.root, [("out.log", "changed"), ("more.log", "x")])
         git(tree.root, "add", "--force", "more.log")
         client.call("run_checks")
         close(client)
@@ -180,9 +180,9 @@ def test_checks_may_write_ignored_and_untracked_files_and_these_are_not_merged(
     root = project(tmp_path, check("t", *python(writes)) + check("u", "test", "-e", "coverage.xml"))
     for task in (1, 2):
         with session(root, task) as (tree, client, session_id):
-            written(tree.root, [(f"new-{task}.txt", "x")])
+            write_files(tree.root, [(f"new-{task}.txt", "x")])
             first, second = client.call("run_checks"), client.call("run_checks")
-            written(tree.root, [(f"more-{task}.txt", "x")])
+            write_files(tree.root, [(f"more-{task}.txt", "x")])
             third = client.call("run_checks")
             close(client)
 
@@ -227,7 +227,7 @@ def with_modules(folder: Path, test: str, *, source: bool = False) -> tuple[Path
     files = [(".gitignore", "*.log\n/context-*.json\nnode_modules/\n"), ("tests/run.sh", test)]
     root = project(folder, RUN + config, *files)
     if source:
-        written(root, [("node_modules/runner", "exit 1")])
+        write_files(root, [("node_modules/runner", "exit 1")])
     return root, count
 
 
@@ -256,12 +256,12 @@ def test_code_under_test_changes_no_later_proof(tmp_path: Path, way: str, *, sou
     )
     root, count = with_modules(tmp_path, test, source=source)
     with session(root, 1) as (tree, client, _):
-        written(tree.root, [("tamper", TAMPERS[way])])
+        write_files(tree.root, [("tamper", TAMPERS[way])])
         client.call("run_checks")
         (tree.root / "tamper").unlink()
         again = client.call("run_checks")
     with session(root, 2) as (tree, client, _):
-        written(tree.root, [("new.txt", "x")])
+        write_files(tree.root, [("new.txt", "x")])
         other = client.call("run_checks")
 
     assert not other["passed"]
@@ -285,7 +285,7 @@ def test_a_protected_file_that_is_replaced_while_later_checks_run_proves_nothing
     config = check("a", "sh", "src/a.sh") + check("b", "sh", "-c", second) + PROTECTS
     root = project(tmp_path, config, ("src/a.sh", "true\n"), ("tests/run.sh", "false\n"))
     with session(root) as (tree, client, _):
-        written(tree.root, [("src/a.sh", leaves)])
+        write_files(tree.root, [("src/a.sh", leaves)])
         answer = client.call("run_checks")
 
     assert [0, 0] == [one["exit_code"] for one in answer["checks"]]
@@ -296,7 +296,7 @@ def test_a_protected_file_that_is_replaced_while_later_checks_run_proves_nothing
 def test_a_check_that_writes_the_same_content_is_named(tmp_path: Path) -> None:
     root = project(tmp_path, check("t", *python("open('code.txt', 'r+').write('1')")))
     with session(root) as (tree, client, _):
-        written(tree.root, [("code.txt", "1")])
+        write_files(tree.root, [("code.txt", "1")])
         answer = client.call("run_checks")
 
     assert 'files were changed while the checks ran: "code.txt"' in answer["not_proved"]
@@ -308,9 +308,9 @@ def test_a_run_leaves_no_ignored_file_that_is_protected(tmp_path: Path) -> None:
     config = RUN + '[done]\nprotect = ["**/helper.log"]\n'
     root = project(tmp_path, config, ("src/a.sh", "true\n"), ("tests/run.sh", test))
     with session(root) as (tree, client, _):
-        written(tree.root, [("src/a.sh", "mkdir gen; touch gen/helper.log\n")])
+        write_files(tree.root, [("src/a.sh", "mkdir gen; touch gen/helper.log\n")])
         client.call("run_checks")
-        written(tree.root, [("src/a.sh", "true\n")])
+        write_files(tree.root, [("src/a.sh", "true\n")])
 
         assert not client.call("run_checks")["passed"]
 
@@ -322,7 +322,7 @@ def test_an_edit_within_the_second_of_a_look_is_recorded(tmp_path: Path) -> None
     place = worktree_git(root, tree.path)
     sleep(1 - time() % 1)
     for text in ("0", "1"):  # git may know only the second of a change
-        written(tree.root, [("code.txt", text)])
+        write_files(tree.root, [("code.txt", text)])
         if text == "0":
             write_tree(place, tree.began)
     sleep(1)
@@ -349,10 +349,10 @@ def test_setup_runs_again_if_a_file_changes_that_it_depends_on(tmp_path: Path) -
     root, count = with_modules(tmp_path, "test -e node_modules/runner\n")
     with session(root, 1) as (tree, client, _):
         assert client.call("run_checks")["passed"]
-        written(tree.root, [("new.txt", "x")])
+        write_files(tree.root, [("new.txt", "x")])
         assert client.call("run_checks")["passed"]
         before = count.read_text(encoding="utf-8")
-        written(tree.root, [("code.txt", "0\n")])
+        write_files(tree.root, [("code.txt", "0\n")])
         assert client.call("run_checks")["passed"]
 
     assert (1, 2) == tuple(
@@ -368,7 +368,7 @@ def test_setup_that_fails_for_a_tree_is_reported_with_its_output(tmp_path: Path)
     loop = f'[loop]\nsetup = {json.dumps([python(program)])}\nsetup_when = ["code.txt"]\n'
     root = project(tmp_path, check("t", "true") + loop)
     with session(root, 1) as (tree, client, _):
-        written(tree.root, [("code.txt", "1")])
+        write_files(tree.root, [("code.txt", "1")])
         refusal = client.refusal("run_checks")
 
     assert "ended with exit code 1: no such package" in refusal
@@ -381,7 +381,7 @@ def test_protected_files_are_compared_with_the_base_and_ignored_ones_with_the_st
     rules += '[loop]\ncopy = ["secret/**"]\n'
     ignored = (".gitignore", "*.log\n/context-*.json\nsecret/\n")
     root = project(tmp_path, check("t", "true") + rules, ("tests/run.sh", "false"), ignored)
-    written(root, [("secret/key", "1")])
+    write_files(root, [("secret/key", "1")])
     with session(root, 1) as (tree, client, _):
         for path in (
             "tests/run.sh",
@@ -391,7 +391,7 @@ def test_protected_files_are_compared_with_the_base_and_ignored_ones_with_the_st
             ".ralph/prompts/a.md",
         ):
             former = (tree.root / path).read_bytes() if (tree.root / path).exists() else None
-            written(tree.root, [(path, "true")])
+            write_files(tree.root, [(path, "true")])
             assert (
                 f'protected files were changed, put them back: "{path}"'
                 == (client.call("run_checks")["not_proved"])
@@ -418,7 +418,9 @@ def test_attributes_that_check_out_a_protected_file_in_another_way(
 ) -> None:
     root = project(tmp_path, RUN + PROTECTS, *FILES)
     with session(root) as (tree, client, _):
-        written(tree.root, [("src/mod.py", "return 2\n"), (".gitattributes", f"{attributes}\n")])
+        write_files(
+            tree.root, [("src/mod.py", "return 2\n"), (".gitattributes", f"{attributes}\n")]
+        )
         said = (
             ""
             if client.call("run_checks")["passed"]
@@ -447,24 +449,24 @@ def test_protected_ignored_file_that_checkouts_copy_is_compared(tmp_path: Path) 
     rules = '[done]\nprotect = ["secret/**"]\n[loop]\ncopy = ["secret/**"]\n'
     ignored = (".gitignore", "*.log\n/context-*.json\nsecret/\n")
     root = project(tmp_path, check("t", "grep", "-q", "2", "secret/key") + rules, ignored)
-    written(root, [("secret/key", "1")])
+    write_files(root, [("secret/key", "1")])
     with session(root, 1) as (_, client, _):
         sleep(1)  # the server records the beginning a moment after its start
-        written(root, [("secret/key", "2")])
+        write_files(root, [("secret/key", "2")])
         os.mkfifo(root / "secret/pipe")
         answer = client.call("run_checks")
 
     assert 'protected files were changed, put them back: "/' in answer["not_proved"]
     with pytest.raises(ProjectError, match="secret/key"):
         prepare(root, 1, 1, loop_of(root), say)
-    written(root, [("secret/key", "1")])
+    write_files(root, [("secret/key", "1")])
     prepare(root, 1, 1, loop_of(root), say)
 
 
 def test_protected_change_of_an_earlier_session_is_not_the_next_baseline(tmp_path: Path) -> None:
     root = project(tmp_path, RUN + PROTECTS, *FILES)
     with session(root, 1) as (tree, _, _):
-        written(tree.root, [("tests/run.sh", "true\n")])
+        write_files(tree.root, [("tests/run.sh", "true\n")])
         git(tree.root, "commit", "--quiet", "--all", "--message", "agent")
         made = create_session(
             root,
@@ -484,10 +486,10 @@ def test_user_may_edit_a_protected_test_between_two_sessions(tmp_path: Path) -> 
     root = project(tmp_path, RUN + PROTECTS, *FILES)
     with session(root, 1) as (tree, client, _):
         assert client.call("run_checks")["passed"]
-    written(root, [("tests/run.sh", "true\n")])
+    write_files(root, [("tests/run.sh", "true\n")])
     git(root, "commit", "--quiet", "--all", "--message", "user")
     with session(root, 1) as (tree, client, session_id):
-        written(tree.root, [("src/new.py", "x")])
+        write_files(tree.root, [("src/new.py", "x")])
         assert client.call("run_checks")["passed"]
         close(client)
 
@@ -505,11 +507,11 @@ def test_proved_tree_is_not_pruned_and_its_ref_is_local_until_the_merge(tmp_path
     git(tmp_path, "init", "--quiet", "--bare", "origin")
     git(root, "remote", "add", "origin", str(tmp_path / "origin"))
     with session(root, 1) as (tree, client, session_id):
-        written(tree.root, [("src/mod.py", "return 2\n"), ("new.txt", "x")])
+        write_files(tree.root, [("src/mod.py", "return 2\n"), ("new.txt", "x")])
         client.call("run_checks")
         git(root, "gc", "--quiet", "--prune=now")
         close(client)
-        written(tree.root, [("new.txt", "late")])
+        write_files(tree.root, [("new.txt", "late")])
     git(root, "gc", "--quiet", "--prune=now")
     git(root, "push", "--quiet", "origin", "HEAD")
     git(root, "push", "--quiet", "--all", "origin")
@@ -527,7 +529,7 @@ def test_proved_tree_is_not_pruned_and_its_ref_is_local_until_the_merge(tmp_path
 def test_tree_that_is_lost_is_named_as_the_cause(tmp_path: Path) -> None:
     root = project(tmp_path, RUN, *FILES)
     with session(root, 1) as (tree, client, session_id):
-        written(tree.root, [("src/mod.py", "return 2\n")])
+        write_files(tree.root, [("src/mod.py", "return 2\n")])
         client.call("run_checks")
         close(client)
         git(root, "update-ref", "-d", "refs/ralph/work/1")
@@ -563,9 +565,9 @@ def test_refs_of_a_task_that_is_reopened_are_deleted(tmp_path: Path) -> None:
 def test_project_without_checks_records_the_tree_at_the_close(tmp_path: Path) -> None:
     root = project(tmp_path, "")
     with session(root, 1) as (tree, client, session_id):
-        written(tree.root, [("new.txt", "x")])
+        write_files(tree.root, [("new.txt", "x")])
         close(client)
-        written(tree.root, [("new.txt", "late")])
+        write_files(tree.root, [("new.txt", "late")])
     outcome = outcome_of(root, tree, 1, session_id)
 
     assert isinstance(outcome, Merged)

@@ -17,7 +17,7 @@ class Clock:
         return self.now
 
 
-def begun(limits: Limits, clock: Clock | None = None) -> Run:
+def start_run(limits: Limits, clock: Clock | None = None) -> Run:
     clock = clock or Clock()
     return Run(limits, clock=clock, wall=clock, poll=0.01)
 
@@ -48,7 +48,7 @@ def ending(run: Run) -> StopReason:
 
 
 def test_it_ends_well_when_nothing_is_ready() -> None:
-    run = begun(Limits())
+    run = start_run(Limits())
     session(run, 1, "done")
     run.nothing_ready(job_of(run))
 
@@ -57,7 +57,7 @@ def test_it_ends_well_when_nothing_is_ready() -> None:
 
 
 def test_it_looks_again_while_another_works_and_when_a_session_has_ended() -> None:
-    run = begun(Limits(parallel=2))
+    run = start_run(Limits(parallel=2))
     working, idle = job_of(run), job_of(run)
     run.nothing_ready(idle)
     assert run.stopped is None
@@ -72,7 +72,7 @@ def test_it_looks_again_while_another_works_and_when_a_session_has_ended() -> No
 
 def test_it_stops_after_so_many_tasks() -> None:
     clock = Clock()
-    run = begun(Limits(max_tasks=2), clock)
+    run = start_run(Limits(max_tasks=2), clock)
     session(run, 1, "done")
     session(run, 2, "rate limited")  # which is no attempt
     clock.now += 60
@@ -82,7 +82,7 @@ def test_it_stops_after_so_many_tasks() -> None:
 
 
 def test_sessions_at_once_do_not_exceed_the_number_of_tasks() -> None:
-    run = begun(Limits(parallel=2, max_tasks=1))
+    run = start_run(Limits(parallel=2, max_tasks=1))
     first, found = job_of(run), []
     other = threading.Thread(target=lambda: found.append(run.next_job()))
     other.start()
@@ -94,7 +94,7 @@ def test_sessions_at_once_do_not_exceed_the_number_of_tasks() -> None:
 
 
 def test_each_session_gets_its_share_of_the_remaining_budget() -> None:
-    run = begun(Limits(parallel=2, max_cost=4.0))
+    run = start_run(Limits(parallel=2, max_cost=4.0))
     first, second = job_of(run), job_of(run)
     assert (2.0, 2.0) == (first.cost, second.cost)
     run.ended(first, 1, "done", 0.5)
@@ -109,7 +109,7 @@ def test_each_session_gets_its_share_of_the_remaining_budget() -> None:
 
 def test_no_session_is_longer_than_what_is_left_of_the_time() -> None:
     clock = Clock()
-    run = begun(Limits(max_seconds=2_000, timeout=1_800), clock)
+    run = start_run(Limits(max_seconds=2_000, timeout=1_800), clock)
     assert 1_800 == session(run, 1, "done").seconds
     clock.now += 1_500
     assert 500 == session(run, 2, "done").seconds
@@ -119,7 +119,7 @@ def test_no_session_is_longer_than_what_is_left_of_the_time() -> None:
 
 
 def test_it_stops_without_progress_on_different_tasks_in_a_row() -> None:
-    run = begun(Limits(no_progress=3))
+    run = start_run(Limits(no_progress=3))
     for task, outcome in [(1, "open"), (1, "failed"), (2, "blocked"), (2, "out of time")]:
         session(run, task, outcome)
     assert run.stopped is None
@@ -134,7 +134,7 @@ def test_it_stops_without_progress_on_different_tasks_in_a_row() -> None:
 
 
 def test_a_task_that_is_left_open_goes_behind_the_others() -> None:
-    run = begun(Limits(no_progress=9))
+    run = start_run(Limits(no_progress=9))
     session(run, 7, "open")
     session(run, 8, "failed")
     assert frozenset({7, 8}) == session(run, 7, "done").behind
@@ -167,14 +167,14 @@ def test_nothing_begins_during_a_pause() -> None:
 
 
 def test_a_pause_that_outlasts_the_time_ends_the_loop() -> None:
-    run = begun(Limits(max_seconds=5))
+    run = start_run(Limits(max_seconds=5))
     session(run, 1, "rate limited")
 
     assert StopReason("--max-time 5s reached", 7, "max_time") == ending(run)
 
 
 def test_reviews_come_between_tasks_and_count_as_none() -> None:
-    run = begun(Limits(review_every=2, max_tasks=4))
+    run = start_run(Limits(review_every=2, max_tasks=4))
     kinds = []
     for task in range(1, 7):
         job = job_of(run)
@@ -187,7 +187,7 @@ def test_reviews_come_between_tasks_and_count_as_none() -> None:
 
 def test_what_breaks_off_all_workers_at_once_is_one_trouble() -> None:
     clock = Clock()
-    run = begun(Limits(parallel=4), clock)
+    run = start_run(Limits(parallel=4), clock)
     jobs = [job_of(run) for _ in range(4)]
     clock.now += 1
     for job in jobs:
@@ -223,7 +223,7 @@ def test_a_database_that_is_away_for_longer_than_the_loop_may_take_ends_it() -> 
 
 
 def test_errors_in_a_row_end_it_with_the_last_of_them() -> None:
-    run = begun(Limits())
+    run = start_run(Limits())
     run.troubled(job_of(run), ProjectError("locked"))
     session(run, 1, "done")
     for text in ("locked", "full", "gone"):
@@ -234,7 +234,7 @@ def test_errors_in_a_row_end_it_with_the_last_of_them() -> None:
 
 
 def test_a_stop_by_the_user_is_not_an_attempt() -> None:
-    run = begun(Limits(no_progress=1))
+    run = start_run(Limits(no_progress=1))
     job = job_of(run)
     run.stop(StopReason("interrupted", 130, "interrupted"))
     run.ended(job, 1, "stopped", None)
@@ -244,7 +244,7 @@ def test_a_stop_by_the_user_is_not_an_attempt() -> None:
 
 
 def test_a_merge_that_had_to_wait_counts_when_it_is_made() -> None:
-    run = begun(Limits(no_progress=1, review_every=1))
+    run = start_run(Limits(no_progress=1, review_every=1))
     session(run, 1, "merge pending")
     assert run.stopped is None
     run.merged(1, "done")
@@ -267,7 +267,7 @@ def test_an_invalid_duration_is_refused(text: str) -> None:
 
 
 def test_nothing_begins_while_the_user_holds_it() -> None:
-    run = begun(Limits())
+    run = start_run(Limits())
     run.hold(held=True)
     found: list[Assignment | None] = []
     waiting = threading.Thread(target=lambda: found.append(run.next_job()))
@@ -283,7 +283,7 @@ def test_nothing_begins_while_the_user_holds_it() -> None:
 
 def test_time_continues_during_a_pause() -> None:
     clock = Clock()
-    run = begun(Limits(max_seconds=60), clock)
+    run = start_run(Limits(max_seconds=60), clock)
     run.hold(held=True)
     clock.now += 60
 
@@ -291,7 +291,7 @@ def test_time_continues_during_a_pause() -> None:
 
 
 def test_a_task_whose_session_was_stopped_alone_comes_after_the_others() -> None:
-    run = begun(Limits(max_tasks=1))
+    run = start_run(Limits(max_tasks=1))
     session(run, 7, "stopped")
 
     assert frozenset([7]) == job_of(run).behind

@@ -29,14 +29,14 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def written(root: Path) -> Path:
+def write_agents(root: Path) -> Path:
     ran("connect", "claude", "--subagents", "--project", root)
     return root / AGENTS
 
 
 def test_each_discipline_is_an_agent_with_its_own_server(root: Path) -> None:
     run_sql(root, "UPDATE disciplines SET system_prompt = 'Think of {{ x }}.' WHERE name='backend'")
-    folder = written(root)
+    folder = write_agents(root)
     _, head, body = (folder / "backend.md").read_text(encoding="utf-8").split("---\n", 2)
     facts = yaml.safe_load(head)
     (server,) = facts["mcpServers"]
@@ -50,16 +50,16 @@ def test_each_discipline_is_an_agent_with_its_own_server(root: Path) -> None:
 
 def test_a_name_that_yaml_would_take_for_another_value_is_one(root: Path) -> None:
     run_sql(root, "UPDATE disciplines SET name = 'null' WHERE name = 'frontend'")
-    _, head, _ = (written(root) / "null.md").read_text(encoding="utf-8").split("---\n", 2)
+    _, head, _ = (write_agents(root) / "null.md").read_text(encoding="utf-8").split("---\n", 2)
 
     assert "null" == yaml.safe_load(head)["name"]
 
 
 @pytest.mark.thorough
 def test_the_same_project_gives_the_same_bytes_and_check_sees_differences(root: Path) -> None:
-    folder = written(root)
+    folder = write_agents(root)
     before = texts(folder)
-    written(root)
+    write_agents(root)
 
     assert before == texts(folder)
     state = snapshot(root)
@@ -88,7 +88,7 @@ def test_a_hidden_column_remains_hidden_and_an_agent_needs_a_name(root: Path) ->
         config.write('\n[schema]\nhide = ["disciplines.system_prompt"]\n')
     run_sql(root, "UPDATE disciplines SET system_prompt = 'secret'")
 
-    assert b"secret" not in b"".join(texts(written(root)).values())
+    assert b"secret" not in b"".join(texts(write_agents(root)).values())
     run_sql(root, "UPDATE disciplines SET name = '…' WHERE name = 'frontend'")
     assert "has no unique name as an agent" in refused(
         "connect", "claude", "--subagents", "--project", root

@@ -21,7 +21,7 @@ def root(tmp_path: Path) -> Path:
     return create_project(tmp_path / "p")
 
 
-def written(root: Path) -> Path:
+def write_plugin(root: Path) -> Path:
     ran("connect", "claude", "--plugin", "--project", root)
     return root / PLUGIN
 
@@ -33,7 +33,7 @@ def front_matter(path: Path) -> dict[str, str]:
 
 
 def test_it_holds_skills_commands_hooks_and_what_names_them(tmp_path: Path) -> None:
-    folder = written(proved_project(tmp_path / "p"))
+    folder = write_plugin(proved_project(tmp_path / "p"))
     facts, market, hooks = (
         json.loads((folder / path).read_bytes())
         for path in (
@@ -57,7 +57,7 @@ def test_it_holds_skills_commands_hooks_and_what_names_them(tmp_path: Path) -> N
 
 @pytest.mark.thorough
 def test_commands_are_about_what_the_project_has(root: Path, tmp_path: Path) -> None:
-    folder = written(root)
+    folder = write_plugin(root)
     done = (folder / "commands/done.md").read_text(encoding="utf-8")
 
     assert not (folder / "commands/check.md").exists()
@@ -67,15 +67,15 @@ def test_commands_are_about_what_the_project_has(root: Path, tmp_path: Path) -> 
     config = other / ".ralph/ralphgen.toml"
     text = config.read_text(encoding="utf-8")
     config.write_text(text.replace('["ralph", "rye"]', '["rye"]'), encoding="utf-8")
-    folder = written(other)
+    folder = write_plugin(other)
 
     assert not (folder / "commands").exists()
     assert ["rye-items"] == [path.name for path in (folder / "skills").iterdir()]
 
 
 def test_no_file_names_a_machine_and_the_same_project_gives_the_same_bytes(root: Path) -> None:
-    before = texts(written(root))
-    written(root)
+    before = texts(write_plugin(root))
+    write_plugin(root)
 
     assert before == texts(root / PLUGIN)
     whole = b"".join(before.values())
@@ -86,7 +86,7 @@ def test_no_file_names_a_machine_and_the_same_project_gives_the_same_bytes(root:
 
 
 def test_check_names_differences_and_edits_are_not_overwritten(root: Path) -> None:
-    folder = written(root)
+    folder = write_plugin(root)
     (folder / "commands/own.md").write_text("a person's", encoding="utf-8")
     run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
     done = ralphgen("check", root)

@@ -9,7 +9,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.project.config import FILE, Config, read_config
 
 
-def written(root: Path, data: bytes) -> Path:
+def write_config(root: Path, data: bytes) -> Path:
     (root / ".ralph").mkdir()
     (root / FILE).write_bytes(data)
     return root
@@ -17,13 +17,13 @@ def written(root: Path, data: bytes) -> Path:
 
 def problems(root: Path, data: bytes) -> list[str]:
     with pytest.raises(ProjectError) as caught:
-        read_config(written(root, data), ("ralph", "dela"))
+        read_config(write_config(root, data), ("ralph", "dela"))
     return [str(problem).removeprefix(f"{FILE}:") for problem in caught.value.problems]
 
 
 @pytest.mark.parametrize("data", [None, b"", b"\xef\xbb\xbf", b"# nothing\r\n"])
 def test_an_empty_config_is_the_default(tmp_path: Path, data: bytes | None) -> None:
-    root = tmp_path if data is None else written(tmp_path, data)
+    root = tmp_path if data is None else write_config(tmp_path, data)
 
     assert Config() == read_config(root, ("ralph",)).values
     assert ["ralph"] == Config().kits
@@ -34,7 +34,7 @@ def test_every_key_is_read_with_any_line_ends(tmp_path: Path) -> None:
         '\ufeffkits = ["dela", "ralph"]\r\nstructured_output = true\r\n'
         '[schema]\r\nhide = ["tasks.x"]\r\n[disciplines."a.b"]\r\ndisable = ["get_task"]\r\n'
     )
-    values = read_config(written(tmp_path, text.encode()), ("ralph", "dela")).values
+    values = read_config(write_config(tmp_path, text.encode()), ("ralph", "dela")).values
 
     assert ["dela", "ralph"] == values.kits
     assert values.structured_output is True
@@ -116,7 +116,9 @@ def test_a_rule_of_permission_cannot_be_an_option_of_claude_code(tmp_path: Path,
 
 @pytest.mark.parametrize("text", ["chore: {title} (#{task})", "x {{y}}", "a\\n\\nTask: {task}"])
 def test_message_of_commits_may_have_both_placeholders(tmp_path: Path, text: str) -> None:
-    config = read_config(written(tmp_path, f'[loop]\nmessage = "{text}"\n'.encode()), ("ralph",))
+    config = read_config(
+        write_config(tmp_path, f'[loop]\nmessage = "{text}"\n'.encode()), ("ralph",)
+    )
 
     assert text.replace("\\n", "\n") == config.values.loop.message
 

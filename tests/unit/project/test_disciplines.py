@@ -73,7 +73,7 @@ def test_an_unreadable_value_names_its_discipline(
 LIST = "ALTER TABLE disciplines ADD COLUMN Disabled_Tools TEXT"
 
 
-def listed(connection: sqlite3.Connection, *lists: object) -> tuple[Removal, ...]:
+def list_removals(connection: sqlite3.Connection, *lists: object) -> tuple[Removal, ...]:
     """Return the removals of disciplines with these values in the column `disabled_tools`."""
     connection.execute(LIST)
     rows = [(f"d{at}", value) for at, value in enumerate(lists)]
@@ -83,7 +83,7 @@ def listed(connection: sqlite3.Connection, *lists: object) -> tuple[Removal, ...
 
 
 def test_the_list_column_removes_its_names(connection: sqlite3.Connection) -> None:
-    found = listed(connection, '["z", "kit:a", "z"]', None, "", "[]")
+    found = list_removals(connection, '["z", "kit:a", "z"]', None, "", "[]")
 
     origin = 'disabled_tools of the discipline "d0"'
     assert (Removal("d0", ("kit:a", "z"), origin),) == found
@@ -109,7 +109,7 @@ def test_an_unreadable_list_column_names_the_discipline(
     connection: sqlite3.Connection, value: object
 ) -> None:
     with pytest.raises(ProjectError) as caught:
-        listed(connection, None, value)
+        list_removals(connection, None, value)
 
     (problem,) = caught.value.problems
     assert 'discipline "d1" has an invalid disabled_tools' == problem.text

@@ -7,7 +7,7 @@ import pytest
 from command_line import ralphgen
 from driving import create_project, query, server_command
 from making_sessions import client_of
-from proved_projects import git, proved_project, written
+from proved_projects import git, proved_project, write_files
 
 from ralphgen.project.root import ProjectPlace, project_place
 from ralphgen.runtime.files.main_tree import counterpart, home_of
@@ -56,7 +56,7 @@ def test_a_project_in_a_folder_of_the_repository_is_found_from_the_same_folder(
 ) -> None:
     top = tmp_path / "top"
     root = create_project(top / "app")
-    written(top, [("app/code.txt", "0")])
+    write_files(top, [("app/code.txt", "0")])
     git(top, "init", "--quiet")
     git(top, "add", "app/code.txt")
     git(top, "commit", "--quiet", "--message", "begin")

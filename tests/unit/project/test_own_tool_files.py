@@ -15,7 +15,7 @@ from ralphgen.project.own_tools import FOLDER, LONGEST, MOST, read_own_tools
 HEAD = "from typing import *\nfrom ralphgen.tools import Project, reads, writes\n"
 
 
-def written(root: Path, text: str | bytes, file: str = "some.py") -> Path:
+def write_tool(root: Path, text: str | bytes, file: str = "some.py") -> Path:
     path = root / FOLDER / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -28,7 +28,7 @@ def tools_of(root: Path) -> list[OwnTool]:
 
 def argument(root: Path, text: str) -> tuple[dict[str, Any], bool]:
     """The schema of a parameter, and whether it must be given."""
-    written(root, f'{HEAD}def tool(project: Project, {text}) -> str:\n    """Say so."""\n')
+    write_tool(root, f'{HEAD}def tool(project: Project, {text}) -> str:\n    """Say so."""\n')
     ((name, schema, required),) = tools_of(root)[0].parameters
     assert "one" == name
     return json.loads(schema), required
@@ -90,7 +90,7 @@ def test_annotations_become_the_schema(
     ],
 )
 def test_decorators_become_the_hints(tmp_path: Path, decorator: str, hints: str) -> None:
-    written(tmp_path, f'{HEAD}{decorator}async def a(project: Project) -> str:\n    """B."""\n')
+    write_tool(tmp_path, f'{HEAD}{decorator}async def a(project: Project) -> str:\n    """B."""\n')
 
     assert [(hints, bool(decorator))] == [(one.hints, one.decorated) for one in tools_of(tmp_path)]
 
@@ -100,14 +100,14 @@ def test_decorators_become_the_hints(tmp_path: Path, decorator: str, hints: str)
     [("str", {"type": "string"}), ("str | None", {}), ("Optional[dict[str, Any]]", {})],
 )
 def test_an_optional_answer_is_any_value(tmp_path: Path, text: str, schema: dict[str, Any]) -> None:
-    written(tmp_path, f'{HEAD}def tool(project: Project) -> {text}:\n    """Say so."""\n')
+    write_tool(tmp_path, f'{HEAD}def tool(project: Project) -> {text}:\n    """Say so."""\n')
 
     assert schema == json.loads(tools_of(tmp_path)[0].returns)
 
 
 @pytest.mark.parametrize("decorator", ["@reads()", "@writes(does='adds', x=1)", "@a.b", "@(1 + 1)"])
 def test_a_decorator_without_arguments_is_refused(tmp_path: Path, decorator: str) -> None:
-    written(tmp_path, f'{HEAD}\n{decorator}\ndef a(project: Project) -> str:\n    """B."""\n')
+    write_tool(tmp_path, f'{HEAD}\n{decorator}\ndef a(project: Project) -> str:\n    """B."""\n')
 
     assert f'{FOLDER}/some.py:4: "a": invalid decorator' in refusal(tmp_path)
 
@@ -115,7 +115,7 @@ def test_a_decorator_without_arguments_is_refused(tmp_path: Path, decorator: str
 def test_nothing_of_a_file_is_run(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     tool = 'def a(project: Project) -> str:\n    """B."""\n'
-    written(tmp_path, f"open({str(mark)!r}, 'w')\nraise SystemExit\n{HEAD}{tool}")
+    write_tool(tmp_path, f"open({str(mark)!r}, 'w')\nraise SystemExit\n{HEAD}{tool}")
 
     assert ["a"] == [one.name for one in tools_of(tmp_path)]
     assert not mark.exists()
@@ -138,7 +138,7 @@ def a(project: Project, one: str, two: str = "") -> str:
     and no more.
     """
 '''
-    (tool,) = tools_of(written(tmp_path, HEAD + text))
+    (tool,) = tools_of(write_tool(tmp_path, HEAD + text))
 
     assert "Do this, and that." == tool.sentence
     told = (
@@ -161,11 +161,11 @@ def a(project: Project, one: str, two: str = "") -> str:
     ],
 )
 def test_invalid_python_is_refused_with_its_line(tmp_path: Path, text: bytes, said: str) -> None:
-    assert said in refusal(written(tmp_path, text))
+    assert said in refusal(write_tool(tmp_path, text))
 
 
 def test_links_and_folders_are_refused(tmp_path: Path) -> None:
-    written(tmp_path, HEAD, "there.py")
+    write_tool(tmp_path, HEAD, "there.py")
     (tmp_path / FOLDER / "link.py").symlink_to(tmp_path / FOLDER / "there.py")
     (tmp_path / FOLDER / "folder.py").mkdir()
     os.mkfifo(tmp_path / FOLDER / "pipe.py")
@@ -180,23 +180,23 @@ def test_links_and_folders_are_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ten_thousand_tools_are_refused(tmp_path: Path) -> None:
     functions = "".join(f'def a{at}(p: Project) -> str: "B"\n' for at in range(5_000))
-    written(tmp_path, functions, "a.py")
-    written(tmp_path, functions.replace("def a", "def b"), "b.py")
+    write_tool(tmp_path, functions, "a.py")
+    write_tool(tmp_path, functions.replace("def a", "def b"), "b.py")
 
     assert f"{FOLDER}: contains 10,000 tools, expected at most {MOST}" in refusal(tmp_path)
 
 
 def test_a_huge_docstring_is_refused(tmp_path: Path) -> None:
     text = "much " * 1_000
-    written(tmp_path, f'{HEAD}def a(project: Project) -> str:\n    """{text}"""\n')
+    write_tool(tmp_path, f'{HEAD}def a(project: Project) -> str:\n    """{text}"""\n')
 
     assert 'some.py:3: "a": a sentence of its docstring has 4,999 bytes' in refusal(tmp_path)
 
 
 def test_the_same_name_in_two_files_is_refused_with_both_places(tmp_path: Path) -> None:
     text = 'def Note(project: Project) -> str:\n    """B."""\n'
-    written(tmp_path, text, "a.py")
-    written(
+    write_tool(tmp_path, text, "a.py")
+    write_tool(
         tmp_path, text.lower().replace("project:", "project:").replace(": project", ": Project")
     )
 
@@ -206,7 +206,7 @@ def test_the_same_name_in_two_files_is_refused_with_both_places(tmp_path: Path) 
 
 
 def test_a_table_for_a_tool_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    written(tmp_path, 'def note(project: Project) -> str:\n    """B."""\n')
+    write_tool(tmp_path, 'def note(project: Project) -> str:\n    """B."""\n')
     (tmp_path / ".ralph/ralphgen.toml").write_text("\n[own_tools.not]\n", encoding="utf-8")
     with pytest.raises(ProjectError) as caught:
         read_own_tools(tmp_path, read_config(tmp_path, ("ralph",)))

@@ -28,7 +28,7 @@ def notes(root: Path, *lines: str, config: str = check("t", "true")) -> list[str
     return [line.split(": ", 1)[1] for line in found]
 
 
-def written(root: Path, *paths: str) -> None:
+def write_config(root: Path, *paths: str) -> None:
     for path in paths:
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text("", encoding="utf-8")
@@ -68,7 +68,7 @@ def test_a_pattern_outside_of_the_project_is_refused(tmp_path: Path, pattern: st
 
 
 def test_each_pattern_without_a_file_is_a_note(tmp_path: Path) -> None:
-    written(tmp_path, "tests/run.sh", ".env", "app/[id]/page.ts", "a/{{x}}/b")
+    write_config(tmp_path, "tests/run.sh", ".env", "app/[id]/page.ts", "a/{{x}}/b")
     found = notes(
         tmp_path,
         "[done]",
@@ -90,14 +90,14 @@ def test_each_pattern_without_a_file_is_a_note(tmp_path: Path) -> None:
 
 
 def test_a_leading_point_protects_the_same_files(tmp_path: Path) -> None:
-    written(tmp_path, "tests/run.sh")
+    write_config(tmp_path, "tests/run.sh")
     assert [] == notes(tmp_path, "[done]", 'protect = ["./tests/**"]')
 
     assert '"tests/**"' in (tmp_path / ".ralph/mcp/project.json").read_text(encoding="utf-8")
 
 
 def test_a_link_is_named_with_its_target(tmp_path: Path) -> None:
-    written(tmp_path, "scripts/run.sh", "real/a/b")
+    write_config(tmp_path, "scripts/run.sh", "real/a/b")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/run.sh").symlink_to("../scripts/run.sh")
     (tmp_path / "linked").symlink_to("real")

@@ -29,7 +29,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
     opened.close()
 
 
-def taken(database: Database, session: str = "one", lease: float = LEASE) -> int:
+def claim_task(database: Database, session: str = "one", lease: float = LEASE) -> int:
     return database.writing(lambda: claims.take(database, 7, session, lease))
 
 
@@ -49,11 +49,11 @@ def refuse(database: Database, token: int, session: str = "one") -> None:
 
 
 def test_one_session_claims_a_task_and_the_next_learns_holder_and_lease(database: Database) -> None:
-    assert 1 == taken(database)
+    assert 1 == claim_task(database)
     with pytest.raises(
         claims.HeldError, match='task 7 is claimed by the session "one" until 2'
     ) as no:
-        taken(database, "two")
+        claim_task(database, "two")
 
     assert ("one", 1) == (no.value.claim.session, no.value.claim.token)
     assert {7: "one"} == {task: one.session for task, one in claims.claims(database).items()}
@@ -78,7 +78,7 @@ def test_it_is_live_until_its_lease_ends_or_its_process_is_gone(
     database: Database, change: dict[str, object], *, expected: bool
 ) -> None:
     """Processes are judged on their own machine alone: elsewhere a number means nothing."""
-    taken(database)
+    claim_task(database)
     if change:
         changed(database, **change)
 
@@ -87,7 +87,7 @@ def test_it_is_live_until_its_lease_ends_or_its_process_is_gone(
 
 @pytest.mark.slow
 def test_a_process_that_waits_to_be_buried_is_gone(database: Database) -> None:
-    taken(database)
+    claim_task(database)
     child = os.fork()
     if not child:
         os._exit(0)
@@ -99,9 +99,9 @@ def test_a_process_that_waits_to_be_buried_is_gone(database: Database) -> None:
 
 
 def test_the_token_only_grows_and_the_former_holder_is_refused(database: Database) -> None:
-    first = taken(database)
+    first = claim_task(database)
     changed(database, pid=2**22 + 5)
-    second = taken(database, "two")
+    second = claim_task(database, "two")
 
     assert first < second
     refuse(database, second, "two")
@@ -113,12 +113,12 @@ def test_the_token_only_grows_and_the_former_holder_is_refused(database: Databas
     assert database.writing(lambda: claims.release(database, 7, "two"))
     with pytest.raises(ToolError, match="lost its claim on task 7: it was ended"):
         refuse(database, second, "two")
-    assert second + 1 < taken(database)
+    assert second + 1 < claim_task(database)
 
 
 def test_an_expired_lease_is_lost_even_if_unclaimed(database: Database) -> None:
     """A process that was suspended cannot know what happened meanwhile."""
-    token = taken(database)
+    token = claim_task(database)
     changed(database, expires="2026-01-01T00:00:00.000Z")
 
     assert not database.writing(lambda: claims.renew(database, 7, "one", token, LEASE))
@@ -127,7 +127,7 @@ def test_an_expired_lease_is_lost_even_if_unclaimed(database: Database) -> None:
 
 
 def test_a_claim_that_no_process_has_held_yet_waits_for_its_first(database: Database) -> None:
-    token = taken(database)
+    token = claim_task(database)
     database.writing(lambda: claims.hand_over(database, 7, "one"))
     changed(database, expires="2026-01-01T00:00:00.000Z")
     refuse(database, token)
@@ -142,7 +142,7 @@ def test_a_claim_that_no_process_has_held_yet_waits_for_its_first(database: Data
 
 @pytest.mark.parametrize("by", ["task", "session", "token"])
 def test_only_the_holder_renews(database: Database, by: str) -> None:
-    token = taken(database)
+    token = claim_task(database)
     given = {"task": 7, "session": "one", "token": token}
     given[by] = {"task": 8, "session": "two", "token": token + 1}[by]
 
@@ -151,7 +151,7 @@ def test_only_the_holder_renews(database: Database, by: str) -> None:
 
 
 def test_who_closed_its_task_may_write_on_until_another_has_it(database: Database) -> None:
-    token = taken(database)
+    token = claim_task(database)
     database.writing(lambda: claims.release(database, 7, "one", fence=False))
 
     assert not is_live(database)
@@ -159,7 +159,7 @@ def test_who_closed_its_task_may_write_on_until_another_has_it(database: Databas
     database.writing(lambda: claims.take_again(database, 7, "one", token, LEASE))
     assert is_live(database)
     database.writing(lambda: claims.release(database, 7, "one", fence=False))
-    taken(database, "two")
+    claim_task(database, "two")
     database.writing(lambda: claims.take_again(database, 7, "one", token, LEASE))
     with pytest.raises(ToolError, match='claimed by the session "two"'):
         refuse(database, token)
@@ -173,7 +173,7 @@ def test_a_task_left_in_progress_by_its_session_is_stale(database: Database) -> 
 
     database.change("UPDATE tasks SET status = 'in_progress'")
     assert [] == stale()
-    taken(database)
+    claim_task(database)
     changed(database, pid=2**22 + 5)
     assert [] == stale()
     claims.begin(database, 7, in_progress=True)
@@ -188,12 +188,12 @@ def test_attempts_count_abandoned_and_counted_sessions(database: Database) -> No
         assert claim is not None
         return claim.attempts
 
-    taken(database)
+    claim_task(database)
     database.writing(lambda: claims.release(database, 7))
-    taken(database)
+    claim_task(database)
     assert 0 == attempts()
     changed(database, pid=2**22 + 5)
-    taken(database)
+    claim_task(database)
     assert 1 == attempts()
     assert 2 == database.writing(lambda: claims.add_attempt(database, 7))
     database.writing(lambda: claims.forget_attempts(database, 7))
@@ -204,7 +204,7 @@ def test_attempts_count_abandoned_and_counted_sessions(database: Database) -> No
 def test_a_released_task_is_nobodys(
     database: Database, work: Callable[[Database], dict[int, object]]
 ) -> None:
-    taken(database)
+    claim_task(database)
     database.writing(lambda: claims.release(database, 7))
 
     assert {} == work(database)

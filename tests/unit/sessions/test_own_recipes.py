@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from command_line import ralphgen, refused
 from driving import Era, create_project, made_here, query
-from making_sessions import client_of, made, opened
+from making_sessions import client_of, opened, session_json
 
 from ralphgen.errors import ProjectError, UsageError
 
@@ -228,7 +228,7 @@ def test_a_discussion_may_lose_the_name_that_is_bound_wherever_the_tool_is_seen(
 
 
 def test_a_row_is_ruled_by_its_base_and_called_by_its_name(own: Path) -> None:
-    facts = made(own, "nightly", "--feature", "auth")
+    facts = session_json(own, "nightly", "--feature", "auth")
     kit = facts["kits"]["ralph"]
     with client_of(facts["mcp_config"]) as driver:
         names = driver.names()

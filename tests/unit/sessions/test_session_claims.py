@@ -9,7 +9,7 @@ import pytest
 from command_line import Result, idle_claude, ralphgen, run_sql
 from driving import create_project, made_here, query, quiet
 from engines import ENGINES
-from held_tasks import comments, held_on, leave, row, status, taken
+from held_tasks import claim_task, comments, held_on, leave, row, status
 from making_sessions import opened
 
 from ralphgen.emit.verify import UntrustedError
@@ -50,10 +50,10 @@ def session(root: Path, *arguments: str) -> Result:
 
 
 def test_a_held_task_is_refused_with_its_holder_and_the_end_of_the_lease(root: Path) -> None:
-    first = taken(root, 2)
+    first = claim_task(root, 2)
     folders = sorted((root / SESSIONS).iterdir())
     with pytest.raises(ClaimedError) as refused:
-        taken(root, 2)
+        claim_task(root, 2)
 
     assert 4 == refused.value.exit_code
     assert f'task 2 is claimed by the session "{first.session_id}" until 20' in str(refused.value)
@@ -68,11 +68,11 @@ def test_a_held_task_is_refused_with_its_holder_and_the_end_of_the_lease(root: P
 
 def test_the_next_are_taken_one_after_the_other_until_nothing_is_ready(root: Path) -> None:
     run_sql(root, "UPDATE tasks SET priority = 'high' WHERE id = 3")
-    tasks = [taken(root).task for _ in range(3)]
+    tasks = [claim_task(root).task for _ in range(3)]
 
     assert [3, 1, 2] == tasks
     with pytest.raises(NothingReadyError) as nothing:
-        taken(root)
+        claim_task(root)
     assert 8 == nothing.value.exit_code
     done = session(root, "--next", "--json")
     assert (8, "null\n") == (done.returncode, done.stdout)
@@ -84,11 +84,11 @@ def test_the_next_is_of_the_feature_and_the_discipline_that_are_named(root: Path
     task, feature, discipline = rows[-1]
     run_sql(root, f"UPDATE tasks SET status = 'done' WHERE discipline = '{discipline}'")
     run_sql(root, f"UPDATE tasks SET status = 'pending' WHERE id = {task}")
-    made = taken(root, feature=feature, discipline=discipline)
+    made = claim_task(root, feature=feature, discipline=discipline)
 
     assert (task, feature, discipline) == (made.task, made.feature, made.discipline)
     with pytest.raises(NothingReadyError):
-        taken(root, discipline=discipline)
+        claim_task(root, discipline=discipline)
 
 
 def test_end_of_a_session_names_the_state_of_its_task(root: Path) -> None:
@@ -183,27 +183,27 @@ def test_a_preview_claims_nothing(root: Path) -> None:
 def test_a_session_that_cannot_be_made_gives_its_task_back_without_an_attempt(root: Path) -> None:
     (root / ".ralph" / "mcp" / "policy.py").unlink()
     with pytest.raises(UntrustedError):
-        taken(root, 2)
+        claim_task(root, 2)
 
     assert (None, 2, 0) == row(root, 2)
 
 
 def test_the_end_gives_the_task_back_and_the_last_attempt_blocks_it(root: Path) -> None:
-    made = taken(root, 2)
+    made = claim_task(root, 2)
     run_sql(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 2")
 
     assert "pending" == end_claim(made, "open", "Two tests fail.")
     assert (None, 2, 1) == row(root, 2)
     said = f'The session "{made.session_id}" ended: open. Two tests fail.'
     assert [said] == comments(root, 2)[-1:]
-    assert "blocked" == end_claim(taken(root, 2), "failed")
+    assert "blocked" == end_claim(claim_task(root, 2), "failed")
     assert [("2 sessions ended without closing it",)] == query(
         root, "SELECT blocked_by FROM tasks WHERE id = 2"
     )
 
 
 def test_task_is_blocked_for_a_given_reason(root: Path) -> None:
-    made = taken(root, 2)
+    made = claim_task(root, 2)
 
     assert "blocked" == end_claim(made, "open", reason="its sessions cost $3.10")
     assert [("its sessions cost $3.10",)] == query(
@@ -215,29 +215,29 @@ def test_task_is_blocked_for_a_given_reason(root: Path) -> None:
 @pytest.mark.parametrize("outcome", [RATE_LIMITED, UNAVAILABLE, NOT_MADE])
 def test_a_failure_unrelated_to_the_task_is_not_an_attempt(root: Path, outcome: str) -> None:
     for _ in range(3):
-        assert "pending" == end_claim(taken(root, 2), outcome)
+        assert "pending" == end_claim(claim_task(root, 2), outcome)
     assert 0 == row(root, 2)[2]
 
 
 def test_a_closed_task_remains_closed_unless_its_merge_failed(root: Path) -> None:
-    made = taken(root, 2)
+    made = claim_task(root, 2)
     run_sql(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
     assert "done" == end_claim(made, "done")
 
     run_sql(root, "UPDATE tasks SET status = 'pending' WHERE id = 2")
-    again = taken(root, 2)
+    again = claim_task(root, 2)
     run_sql(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
     assert "pending" == end_claim(again, "conflict", reopens=True)
     assert 1 == row(root, 2)[2]
 
 
 def test_a_stale_task_is_claimed_before_ready_ones_of_its_priority(root: Path) -> None:
-    lost = taken(root, 3)
+    lost = claim_task(root, 3)
     leave(root, 3)
     run_sql(root, "UPDATE tasks SET priority = 'high' WHERE id = 1")
 
-    assert 1 == taken(root).task
-    over = taken(root)
+    assert 1 == claim_task(root).task
+    over = claim_task(root)
     assert 3 == over.task
     assert (over.session_id, 2, 1) == row(root, 3)
     (said,) = comments(root, 3)[-1:]
@@ -248,11 +248,11 @@ def test_a_stale_task_is_claimed_before_ready_ones_of_its_priority(root: Path) -
 
 def test_a_task_that_was_left_once_too_often_is_blocked_and_the_next_is_taken(root: Path) -> None:
     for _ in range(2):
-        taken(root, 1)
+        claim_task(root, 1)
         leave(root, 1)
     run_sql(root, "UPDATE tasks SET priority = 'critical' WHERE id = 1")
 
-    assert 2 == taken(root).task
+    assert 2 == claim_task(root).task
     assert "blocked" == status(root, 1)
     assert "Blocked: 2 sessions ended without closing it" in comments(root, 1)[-1]
 
@@ -261,11 +261,11 @@ def test_a_task_in_progress_by_the_user_is_never_claimed(root: Path) -> None:
     """This includes tasks that a session claimed before without starting them."""
     run_sql(root, "UPDATE tasks SET status = 'in_progress'")
     with pytest.raises(NothingReadyError):
-        taken(root)
-    taken(root, 1)
+        claim_task(root)
+    claim_task(root, 1)
     leave(root, 1, began=False)
     with pytest.raises(NothingReadyError):
-        taken(root)
+        claim_task(root)
 
 
 def test_without_a_ledger_sessions_claim_nothing_and_next_gives_the_reason(plain: Path) -> None:
@@ -285,7 +285,7 @@ def test_next_and_a_task_are_not_given_together(root: Path) -> None:
 
 
 def test_a_table_that_refuses_the_status_is_let_go_all_the_same(root: Path) -> None:
-    made = taken(root, 2)
+    made = claim_task(root, 2)
     never = NEVER if database_place(root) is None else NEVER_ON_POSTGRESQL
     run_sql(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 2", never)
     with pytest.raises(ProjectError, match="never"):

@@ -19,7 +19,7 @@ from driving import (
     quiet,
     server_command,
 )
-from making_sessions import client_of, described, made, opened
+from making_sessions import client_of, described, opened, session_json
 from wire import refused as server_refused
 
 from ralphgen.emit.workflows import regenerate
@@ -101,7 +101,7 @@ def test_quiet_leaves_the_path_alone(own: Path) -> None:
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 def test_the_json_equals_the_tools_of_a_client_on_the_config(own: Path, era: Era) -> None:
-    facts = made(own, "task_execution", "--task", "1")
+    facts = session_json(own, "task_execution", "--task", "1")
     kit = facts["kits"]["ralph"]
     with client_of(facts["mcp_config"], era=era) as driver:
         listed, told = driver.tools(), driver.client.instructions
@@ -124,7 +124,7 @@ def _compact(value: Any) -> bytes:
 
 
 def test_json_names_the_rows_the_files_and_the_commands(own: Path) -> None:
-    facts = made(own, "task_execution", "--task", "1")
+    facts = session_json(own, "task_execution", "--task", "1")
     folder = Path(facts["folder"])
     argv, kit = facts["argv"], facts["kits"]["ralph"]
 
@@ -156,7 +156,7 @@ def test_json_names_the_rows_the_files_and_the_commands(own: Path) -> None:
 
 
 def test_a_conversation_gets_its_prompt_on_the_command_line(own: Path) -> None:
-    facts = made(own, "ramble", "--feature", "auth")
+    facts = session_json(own, "ramble", "--feature", "auth")
     argv = facts["argv"]
 
     assert ["--", facts["kits"]["ralph"]["prompt"]] == argv[-2:]

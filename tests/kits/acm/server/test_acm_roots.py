@@ -20,12 +20,12 @@ from acm_projects import (
 )
 from command_line import open_folder
 from driving import create_project
-from unprivileged import told, unprivileged
+from unprivileged import call_text, unprivileged
 
 STAGE = STAGES["design"]
 
 
-def asked(
+def call_tool(
     root: Path, environment: Mapping[str, str], tool: str = "get_stage", **given: str
 ) -> tuple[bool, str]:
     """Call a tool on a server with this environment; return whether it failed, and its text."""
@@ -36,7 +36,7 @@ def asked(
     return failed, text
 
 
-def marked(folder: Path, mark: str) -> Path:
+def create_documents(folder: Path, mark: str) -> Path:
     """Write documents; one of them contains only this mark."""
     put(folder / STAGE, mark)
     return folder
@@ -61,25 +61,25 @@ class TestOrder:
         shared = home / "code/_shared"
         places = (tmp_path / "documents", root / "own", shared / "acm", root / ".ralph/acm")
         for mark, place in zip("abcd", places, strict=True):
-            marked(place, mark)
+            create_documents(place, mark)
         registries = (tmp_path / "registry", root / "reg", shared / "capabilities-registry")
         for mark, place in zip("ab", registries, strict=False):
             registered(place, mark)
         detail = {"tool": "get_capability_detail", "capability_id": "one"}
 
-        assert (False, "a") == asked(root, variables(tmp_path))
-        assert (False, "a") == asked(root, variables(tmp_path), **detail)
-        assert (False, "b") == asked(root, {"HOME": str(home)})
-        assert (False, "b") == asked(root, {"HOME": str(home)}, **detail)
+        assert (False, "a") == call_tool(root, variables(tmp_path))
+        assert (False, "a") == call_tool(root, variables(tmp_path), **detail)
+        assert (False, "b") == call_tool(root, {"HOME": str(home)})
+        assert (False, "b") == call_tool(root, {"HOME": str(home)}, **detail)
 
     def test_without_both_the_shared_place_counts_then_the_project(self, tmp_path: Path) -> None:
         root = create_project(tmp_path / "project", config=KITS)
         home = {"HOME": str(tmp_path / "home"), "ACM_ROOT": "", "ACM_REGISTRY_ROOT": " "}
         shared = tmp_path / "home/code/_shared"
         detail = {"capability_id": "one"}
-        marked(shared / "acm", "c")
+        create_documents(shared / "acm", "c")
         registered(shared / "capabilities-registry", "c")
-        marked(root / ".ralph/acm", "d")
+        create_documents(root / ".ralph/acm", "d")
         registered(root / ".ralph/acm/registry", "d")
         with on_server(root, home) as driver:
             asking = (("get_stage", {"stage": "design"}), ("get_capability_detail", detail))
@@ -104,19 +104,19 @@ class TestOrder:
     def test_a_tilde_a_relative_path_and_a_link_are_followed(
         self, library: Library, path: str
     ) -> None:
-        marked(library.folder / "home/docs", "here")
+        create_documents(library.folder / "home/docs", "here")
         (library.folder / "home/link").unlink(missing_ok=True)
         (library.folder / "home/link").symlink_to("docs")
 
-        assert (False, "here") == asked(library.root, variables(library.folder, ACM_ROOT=path))
+        assert (False, "here") == call_tool(library.root, variables(library.folder, ACM_ROOT=path))
 
     @pytest.mark.parametrize("path", ["/nowhere/secret-place", "status.md", "~nobody-at-all/x"])
     def test_a_variable_that_names_no_directory_is_named_without_its_value(
         self, library: Library, path: str
     ) -> None:
         environment = variables(library.folder, ACM_ROOT=path, ACM_REGISTRY_ROOT=path)
-        failed, text = asked(library.root, environment)
-        search = asked(library.root, environment, "query_capabilities", query="a")
+        failed, text = call_tool(library.root, environment)
+        search = call_tool(library.root, environment, "query_capabilities", query="a")
 
         assert (True, "the variable ACM_ROOT must name a directory: ask the user to fix it") == (
             failed,
@@ -131,7 +131,7 @@ class TestOrder:
             'the setting "root" of [acm] in .ralph/ralphgen.toml must name a directory: ask the '
             "user to fix it"
         )
-        assert (True, expected) == asked(root, {"HOME": str(tmp_path)})
+        assert (True, expected) == call_tool(root, {"HOME": str(tmp_path)})
 
 
 class TestOutside:
@@ -140,14 +140,14 @@ class TestOutside:
     @pytest.mark.thorough
     @pytest.mark.parametrize("kind", ["parent", "absolute", "home", "link", "linked folder"])
     def test_the_project_leads_to_no_other_folder(self, tmp_path: Path, kind: str) -> None:
-        other = marked(tmp_path / "other", "secret")
+        other = create_documents(tmp_path / "other", "secret")
         named = {"parent": "../other", "absolute": str(other), "home": "~", "link": "link"}
         setting = f'root = "{named[kind]}"\n' if kind in named else ""
         root = create_project(tmp_path / "project", config=f"{KITS}[acm]\n{setting}")
         (root / "link").symlink_to(other)
         if kind == "linked folder":
             (root / ".ralph/acm").symlink_to(other)
-        failed, text = asked(root, {"HOME": str(other)})
+        failed, text = call_tool(root, {"HOME": str(other)})
 
         assert failed
         assert "secret" not in text
@@ -201,16 +201,16 @@ class TestRights:
             for path in closed:
                 path.chmod(0)
             with unprivileged(root, "acm", variables(folder)) as wire:
-                stage = told(wire, "get_stage", stage="design")
-                found = told(wire, "query_knowledge", query="review loops")
-                detail = told(wire, "get_capability_detail", capability_id="pdf-maker")
-                search = told(wire, "query_capabilities", query="pdf")
-                structure = told(wire, "check_project_structure", project_path=str(project))
-                health = told(wire, "check_project_health", project_path=str(project))
+                stage = call_text(wire, "get_stage", stage="design")
+                found = call_text(wire, "query_knowledge", query="review loops")
+                detail = call_text(wire, "get_capability_detail", capability_id="pdf-maker")
+                search = call_text(wire, "query_capabilities", query="pdf")
+                structure = call_text(wire, "check_project_structure", project_path=str(project))
+                health = call_text(wire, "check_project_health", project_path=str(project))
                 (folder / "registry/inventory.json").chmod(0)
-                inventory = told(wire, "query_capabilities")
+                inventory = call_text(wire, "query_capabilities")
                 (folder / "documents/kb").chmod(0)
-                knowledge = told(wire, "query_knowledge", query="a")
+                knowledge = call_text(wire, "query_knowledge", query="a")
             for path in (*closed, folder / "documents/kb"):
                 path.chmod(0o755)
 

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import GATED, HOLDING, Refusal, begun, ended, job, project_with, refusal, serving
+from dela_projects import (
+    GATED,
+    HOLDING,
+    Refusal,
+    ended,
+    job,
+    project_with,
+    refusal,
+    serving,
+    start_task,
+)
 from driving import Driver
 from lifelines import until
 
@@ -74,7 +84,7 @@ class TestStatus:
 
     def test_a_running_process_is_told_with_all_its_facts(self, dela: Driver, root: Path) -> None:
         gate = str(root / "never")
-        pid = begun(dela, "gated", "waiting", args=[gate], cwd=".")
+        pid = start_task(dela, "gated", "waiting", args=[gate], cwd=".")
         (told,) = dela.call("status")["running"]
         found = job(dela, pid)
         dela.call("task_stop", pid=pid)
@@ -227,7 +237,7 @@ class TestStopping:
     """A stop sends SIGTERM, kills the task after a grace period, and reports the outcome."""
 
     def test_who_ends_when_asked_to_ends_gracefully_with_its_own_code(self, dela: Driver) -> None:
-        pid = begun(dela, "polite", "started")
+        pid = start_task(dela, "polite", "started")
 
         assert {
             "pid": pid,
@@ -241,7 +251,7 @@ class TestStopping:
         assert "goodbye" == dela.call("task_output", pid=pid)["lines"][-1]
 
     def test_who_is_ended_by_the_asking_is_told_by_its_signal(self, dela: Driver) -> None:
-        pid = begun(dela, "hold", "started")
+        pid = start_task(dela, "hold", "started")
         answer = dela.call("task_stop", pid=pid, grace_period=60)
 
         assert ("graceful", None, 15, 60) == tuple(
@@ -253,7 +263,7 @@ class TestStopping:
     @pytest.mark.thorough
     @pytest.mark.parametrize("grace", [0, 1])
     def test_who_does_not_end_is_killed_after_the_grace(self, dela: Driver, grace: int) -> None:
-        pid = begun(dela, "stubborn", "started")
+        pid = start_task(dela, "stubborn", "started")
         answer = dela.call("task_stop", pid=pid, grace_period=grace)
         found = job(dela, pid)
 
@@ -289,7 +299,7 @@ class TestStopping:
     def test_a_grace_out_of_range_is_refused_and_stops_nothing(
         self, dela: Driver, grace: object
     ) -> None:
-        pid = begun(dela, "hold", "started")
+        pid = start_task(dela, "hold", "started")
         code = refusal(dela, "task_stop", pid=pid, grace_period=grace).code
         state = job(dela, pid)["state"]
         dela.call("task_stop", pid=pid)
@@ -312,7 +322,7 @@ def test_of_a_large_output_no_more_bytes_are_kept_than_the_settings_say(tmp_path
 def test_what_has_ended_is_forgotten_in_time_and_what_runs_never_is(tmp_path: Path) -> None:
     root = project_with(tmp_path / "project", FILES, settings="ttl = 0")
     with serving(root, tmp_path / "home") as dela:
-        holding = begun(dela, "hold", "started")
+        holding = start_task(dela, "hold", "started")
         answer = dela.call("task_start", unique_name="code", args=["0"], wait_for_exit_seconds=20)
         assert ("exited", 0) == (answer["state"], answer["exit_code"])
 

@@ -14,12 +14,12 @@ from dela_projects import (
     HOLDING,
     allow,
     allowed_names,
-    begun,
     entry,
     printed,
     project_with,
     refusal,
     serving,
+    start_task,
 )
 from driving import Driver, server_command
 from wire import running
@@ -155,7 +155,7 @@ def test_of_several_reasons_the_first_is_told_and_nothing_is_started(
 ) -> None:
     """Arguments, folder, name, allowlist, runner, and last the number of tasks."""
     mark = tmp_path / "mark"
-    pid = begun(dela, "hold", "started")  # the maximum number of running tasks
+    pid = start_task(dela, "hold", "started")  # the maximum number of running tasks
     parts = ("Makefile", "CMakeLists.txt", "mark.sh")
     allow(home, *(entry("File", root / name) for name in parts))
     calls: list[tuple[str, dict[str, Any], int, str]] = [

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import HOLDING, allow, at_home, begun, ended, entry, project_with, serving
+from dela_projects import HOLDING, allow, at_home, ended, entry, project_with, serving, start_task
 from driving import Driver, Era, connected
 from lifelines import until
 from mcp import MCPError
@@ -48,7 +48,7 @@ def templates(server: Driver) -> list[str]:
 
 def test_a_process_and_its_output_are_resources(server: Driver) -> None:
     assert [] == uris(server)
-    pid = begun(server, "hold", "started")
+    pid = start_task(server, "hold", "started")
     assert [f"job://{pid}", f"joblog://{pid}"] == uris(server)
     assert ["job://{pid}", "joblog://{pid}{?from}"] == templates(server)
 
@@ -114,7 +114,7 @@ def test_who_listens_hears_when_a_process_ends(root: Path, tmp_path: Path) -> No
                 return
 
     with serving(root, tmp_path) as server:
-        pid = begun(server, "hold", "started")
+        pid = start_task(server, "hold", "started")
         server.portal.call(listen, server, f"job://{pid}")
 
     assert [f"job://{pid}"] == heard

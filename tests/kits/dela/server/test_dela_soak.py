@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
-from dela_projects import begun, project_with, serving
+from dela_projects import project_with, serving, start_task
 from driving import Driver
 from lifelines import Lifeline, until
 from mcp import MCPError
@@ -84,7 +84,7 @@ class Soaked:
 
     def start_long(self) -> int:
         """Start a task that prints continuously; return its PID."""
-        return begun(self.driver, "long", "started", args=[str(self.lifeline.path)])
+        return start_task(self.driver, "long", "started", args=[str(self.lifeline.path)])
 
     def memory(self) -> float:
         """Return the RSS of the server in MB."""

@@ -14,12 +14,12 @@ from dela_projects import (
     Refusal,
     allow,
     at_home,
-    begun,
     ended,
     entry,
     project_with,
     refusal,
     serving,
+    start_task,
 )
 from driving import Driver, connected
 from making_sessions import client_of, opened
@@ -297,7 +297,7 @@ def test_no_more_tasks_run_at_once_than_the_settings_say(tmp_path: Path) -> None
     with serving(root, tmp_path / "home") as dela:
         for _ in range(3):
             assert "exited" == run(dela, "code", args=["0"])["state"]
-        pids = [begun(dela, "hold", "started") for _ in range(2)]
+        pids = [start_task(dela, "hold", "started") for _ in range(2)]
         code, message, data = refusal(dela, "task_start", unique_name="code", args=["0"])
         assert (-32603, "Maximum number of concurrent jobs (2) reached") == (code, message)
         assert "task_stop" in data

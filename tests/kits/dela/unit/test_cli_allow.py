@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from command_line import RALPHGEN, Result, ralphgen, started_beside
-from screens import shown
+from screens import read_screen
 
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.kits.dela.commands import (
@@ -97,10 +97,10 @@ def at_terminal(
         else started_beside(*arguments, encoding=None, **given)
     ) as process:
         os.close(terminal)
-        seen = shown(screen, QUESTION, patience=PATIENCE)
+        seen = read_screen(screen, QUESTION, patience=PATIENCE)
         if QUESTION in seen:
             os.write(screen, answer)
-            seen += shown(screen, patience=PATIENCE)
+            seen += read_screen(screen, patience=PATIENCE)
         os.close(screen)  # ends a process that still waits for an answer
         rest = process.communicate(timeout=PATIENCE)
     text = seen + b"".join(part for part in rest if part)

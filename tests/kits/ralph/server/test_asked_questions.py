@@ -11,7 +11,7 @@ import pytest
 from command_line import ralphgen, refused
 from driving import Driver, connected, query
 from engines import ENGINES, VARIABLE
-from held_tasks import comments, held_on, held_project, row, status, taken
+from held_tasks import claim_task, comments, held_on, held_project, row, status
 from making_sessions import client_of
 
 from ralphgen.errors import ProjectError
@@ -45,7 +45,7 @@ def dsn() -> dict[str, str]:
 
 def asking(root: Path, **arguments: object) -> str:
     """Run a session that asks about task 2; return its id."""
-    session = taken(root, 2)
+    session = claim_task(root, 2)
     with agent(session) as server:
         server.call("set_task_status", status="in_progress")
         server.call("set_task_status", **{**ASK, **arguments})
@@ -55,13 +55,13 @@ def asking(root: Path, **arguments: object) -> str:
 
 def brief(root: Path) -> str:
     """Run another session on task 2; return the task part of its brief."""
-    session = taken(root, 2)
+    session = claim_task(root, 2)
     end_claim(session, "asked")
     return session.prompt
 
 
 def test_a_question_blocks_its_task_until_the_next_session_reads_the_answer(root: Path) -> None:
-    session = taken(root, 2)
+    session = claim_task(root, 2)
     with agent(session) as server:
         answer = server.call("set_task_status", **ASK)
         second = server.refusal("set_task_status", **ASK)
@@ -114,7 +114,7 @@ def test_of_many_answers_at_once_one_counts(root: Path) -> None:
 
 
 def test_a_reason_that_ends_in_a_question_mark_is_a_question(root: Path) -> None:
-    session = taken(root, 2)
+    session = claim_task(root, 2)
     with agent(session) as server:
         answer = server.call("set_task_status", status="blocked", reason="Which one? ")
     assert 1 == answer["asked"]
@@ -122,7 +122,7 @@ def test_a_reason_that_ends_in_a_question_mark_is_a_question(root: Path) -> None
 
 
 def test_the_user_answers_while_the_session_still_runs(root: Path) -> None:
-    session = taken(root, 2)
+    session = claim_task(root, 2)
     with agent(session) as server:
         server.call("set_task_status", **ASK)
         answer_question(root, 2, "UTC")
@@ -147,7 +147,7 @@ def test_another_status_of_the_user_withdraws_and_of_another_agent_is_refused(ro
 
 
 def test_the_session_that_asked_can_withdraw_its_question(root: Path) -> None:
-    session = taken(root, 2)
+    session = claim_task(root, 2)
     with agent(session) as server:
         server.call("set_task_status", **ASK)
         server.call("set_task_status", status="in_progress")

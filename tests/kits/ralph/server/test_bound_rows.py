@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from driving import Driver, connected, create_project, query, quiet
-from making_sessions import seen
+from making_sessions import describe_session
 
 from ralphgen.emit.workflows import regenerate
 
@@ -187,7 +187,7 @@ def test_the_schema_shows_a_bound_row_as_the_default_of_an_optional_argument(
     project: Path, recipe: str, about: tuple[dict[str, Any], dict[tuple[str, str], Any]]
 ) -> None:
     facts, expected = about
-    described = seen(project, recipe, **facts)
+    described = describe_session(project, recipe, **facts)
     defaults = {
         (tool["name"], argument): schema["default"]
         for tool in described["tools"]
@@ -202,7 +202,7 @@ def test_the_schema_shows_a_bound_row_as_the_default_of_an_optional_argument(
 
 @pytest.mark.parametrize("recipe", ["braindump", "yap", "manual", "interactive"])
 def test_a_session_about_nothing_has_no_defaults(project: Path, recipe: str) -> None:
-    assert '"default"' not in json.dumps(seen(project, recipe)["tools"])
+    assert '"default"' not in json.dumps(describe_session(project, recipe)["tools"])
 
 
 def test_enrichment_of_a_task_enriches_that_task_only(project: Path) -> None:

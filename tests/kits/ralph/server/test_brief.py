@@ -10,7 +10,7 @@ import pytest
 from briefs import FULL, TASK, assign, brief, fill, full_project, say, sections
 from command_line import ralphgen, refused
 from driving import SCHEMAS, create_database, create_project, made_here, query, quiet
-from making_sessions import client_of, described, made, opened, seen
+from making_sessions import client_of, describe_session, described, opened, session_json
 from proved_projects import check, proved_project
 
 from ralphgen.emit.workflows import regenerate
@@ -199,7 +199,7 @@ class TestSchema:
         )
         query(root, sql)
         regenerate(root, force=False, say=quiet)
-        found = seen(root, "task_execution")
+        found = describe_session(root, "task_execution")
 
         assert 'You work as the discipline "backend".' in found["brief"]["system"]
         assert "T\n" == sections(found["brief"]["task"])["Title"]
@@ -257,7 +257,7 @@ class TestOneBriefEverywhere:
         say(own, "all", "Be kind.\n")
         rows = ABOUT.get(recipe, {})
         options = [f"--{kind}={row}" for kind, row in rows.items()]
-        facts = made(own, recipe, *options)
+        facts = session_json(own, recipe, *options)
         said = described(facts["kits"]["ralph"]["command"])
         session = opened(own, recipe, **rows)
         printed = brief(own, recipe, **rows)

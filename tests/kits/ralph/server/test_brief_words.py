@@ -8,7 +8,7 @@ import pytest
 from briefs import brief, full_project, say
 from command_line import ralphgen
 from driving import context_for, made_here, on_context, query, quiet
-from making_sessions import client_of, described, made, opened
+from making_sessions import client_of, described, opened, session_json
 from wire import refused as server_refused
 
 from ralphgen.emit.workflows import regenerate
@@ -111,7 +111,7 @@ class TestRecipes:
         return own
 
     def test_a_recipe_describes_its_purpose_and_steps(self, triage: Path) -> None:
-        facts = made(triage, "triage")
+        facts = session_json(triage, "triage")
         with client_of(facts["mcp_config"]) as driver:
             (prompt,) = driver.portal.call(driver.client.list_prompts).prompts
             told = driver.client.instructions or ""

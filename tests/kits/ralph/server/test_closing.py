@@ -12,7 +12,7 @@ import pytest
 from command_line import ralphgen, ran, run_sql
 from driving import Driver, connected, create_database, made_here, query, quiet
 from engines import ENGINES, VARIABLE, project_on
-from held_tasks import READY, THIRD, status, taken
+from held_tasks import READY, THIRD, claim_task, status
 from making_sessions import client_of
 from proved_projects import LEDGER, MARKER, check, git
 from query_files import write_queries
@@ -539,7 +539,7 @@ def test_a_trigger_skips_no_task_that_another_waits_for(root: Path, case: str) -
 def test_a_task_done_in_a_worktree_meets_nothing_until_it_is_merged(root: Path) -> None:
     depends(root, (2, 1))
     tree = root / ".ralph/worktrees/task-1"
-    made = taken(root, 1)
+    made = claim_task(root, 1)
     (root / "good").touch()
     env = {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
     with client_of(made.mcp_config, environment=env) as server:

@@ -15,7 +15,7 @@ import pytest
 from command_line import ralphgen
 from driving import query
 from making_sessions import client_of, opened
-from proved_projects import check, git, proved_project, python, written
+from proved_projects import check, git, proved_project, python, write_files
 
 from ralphgen.ledger.tables import prune
 from ralphgen.sessions.model import PreparedSession
@@ -34,9 +34,9 @@ FAILS, PASSES = "raise SystemExit(1)\n", "pass\n"
 def project(tmp_path: Path) -> Path:
     """Return a project whose protected test fails."""
     root = tmp_path / "p"
-    written(root, [("tests/run.py", FAILS), ("tests/other.py", "")])
+    write_files(root, [("tests/run.py", FAILS), ("tests/other.py", "")])
     proved_project(root, RULES)
-    written(root, [(".gitignore", ".ralph/db/\n.ralph/trust/\n")])
+    write_files(root, [(".gitignore", ".ralph/db/\n.ralph/trust/\n")])
     git(root, "rm", "-r", "--cached", "--quiet", ".ralph/db")
     git(root, "commit", "--quiet", "--all", "--message", "ignore the database")
     return root
@@ -68,7 +68,7 @@ def _refused(root: Path) -> str:
 
 
 def _loosen(root: Path) -> None:
-    written(root, [("tests/run.py", PASSES)])
+    write_files(root, [("tests/run.py", PASSES)])
 
 
 def _commit(root: Path) -> None:
@@ -104,7 +104,7 @@ def test_only_the_user_accepts_a_change(project: Path) -> None:
 
 
 def test_the_user_may_edit_a_protected_file_between_two_sessions(project: Path) -> None:
-    _session(project, lambda root: written(root, [("code.txt", "1")]))
+    _session(project, lambda root: write_files(root, [("code.txt", "1")]))
     _loosen(project)
 
     assert "" == _refused(project)
@@ -112,14 +112,14 @@ def test_the_user_may_edit_a_protected_file_between_two_sessions(project: Path) 
 
 def test_an_edit_of_an_agents_change_is_the_users(project: Path) -> None:
     _session(project, _loosen)
-    written(project, [("tests/run.py", "# Reviewed.\npass\n")])
+    write_files(project, [("tests/run.py", "# Reviewed.\npass\n")])
 
     assert "" == _refused(project)
 
 
 def test_a_reverted_change_needs_no_consent(project: Path) -> None:
     _session(project, _loosen)
-    written(project, [("tests/run.py", FAILS)])
+    write_files(project, [("tests/run.py", FAILS)])
 
     assert "ended with exit code 1" in _refused(project)
     assert not earlier_changes(project, project)
@@ -127,7 +127,7 @@ def test_a_reverted_change_needs_no_consent(project: Path) -> None:
 
 def test_added_removed_and_renamed_files_are_an_agents_too(project: Path) -> None:
     def change(root: Path) -> None:
-        written(root, [("tests/run.py", PASSES), ("tests/new.py", "")])
+        write_files(root, [("tests/run.py", PASSES), ("tests/new.py", "")])
         (root / "tests/other.py").rename(root / "tests/renamed.py")
 
     _session(project, change)
@@ -165,10 +165,10 @@ def test_settings_changed_by_an_agent_are_not_a_baseline(project: Path) -> None:
 
 def test_a_pattern_that_is_newer_than_the_change_accepts_it(project: Path) -> None:
     """The file was not protected then."""
-    _session(project, lambda root: written(root, [("code.txt", "1")]))
+    _session(project, lambda root: write_files(root, [("code.txt", "1")]))
     _session(project, _loosen)
     with client_of(_opened(project).mcp_config):
-        written(project, [("code.txt", "2")])
+        write_files(project, [("code.txt", "2")])
         time.sleep(1)
     (project / ".ralph/ralphgen.toml").write_text(
         RULES.replace("tests/**", "code.txt"), encoding="utf-8"
@@ -183,7 +183,7 @@ def test_a_session_that_began_during_another_has_its_baseline(project: Path) -> 
         time.sleep(1)
         _loosen(project)
         refusal = _refused(project)
-    _session(project, lambda root: written(root, [("code.txt", "1")]))
+    _session(project, lambda root: write_files(root, [("code.txt", "1")]))
 
     assert ACCEPT in refusal
     assert ACCEPT in _refused(project)
@@ -199,7 +199,7 @@ def test_leftovers_of_a_killed_session_are_refused(project: Path) -> None:
 
     assert ACCEPT in _refused(project)
 
-    written(project, [("tests/run.py", "# Reviewed.\npass\n")])
+    write_files(project, [("tests/run.py", "# Reviewed.\npass\n")])
 
     assert "" == _refused(project)
 
@@ -230,7 +230,7 @@ def test_a_moved_and_pruned_project_keeps_what_agents_changed(project: Path) -> 
 def test_only_worktrees_of_loops_may_be_new(project: Path) -> None:
     """Files in another agent's worktree are not part of the tree; files in its own are."""
     place = project / ".ralph/worktrees"
-    written(project, [("tests/run.py", PASSES)])
+    write_files(project, [("tests/run.py", PASSES)])
     with client_of(_opened(project).mcp_config) as server:
         git(project, "worktree", "add", "--quiet", "--detach", str(place / "1"))
         own = server.refusal("set_task_status", status="done")
@@ -241,14 +241,14 @@ def test_only_worktrees_of_loops_may_be_new(project: Path) -> None:
             database.execute(sql, ("a", "task_execution", "2026-02-11", str(place / "1")))
             database.commit()
         assert server.call("run_checks")["passed"]
-        written(place / "1", [("src/a.py", "1")])
+        write_files(place / "1", [("src/a.py", "1")])
         server.call("set_task_status", status="done")
 
     assert "has not passed on the current files" in own
 
 
 def test_sessions_that_change_nothing_leave_no_row(project: Path) -> None:
-    _session(project, lambda root: written(root, [("code.txt", "1")]))
+    _session(project, lambda root: write_files(root, [("code.txt", "1")]))
 
     sql = "SELECT * FROM ralphgen_evidence WHERE check_name = '(protected files)'"
     assert [] == query(project, sql)

@@ -9,7 +9,7 @@ import pytest
 from asking_persons import AGREES, REFUSED, THIRD, rows
 from driving import Era, connected, create_project, query
 from engines import ENGINES
-from held_tasks import comments, held_on, held_project, row, status, taken
+from held_tasks import claim_task, comments, held_on, held_project, row, status
 from lifelines import until
 from mcp.types import ElicitRequestParams, ElicitResult
 from proved_projects import LEDGER, MARKER
@@ -203,7 +203,7 @@ def test_the_user_gives_the_reason_for_a_block_if_the_agent_does_not(root: Path,
 @ERAS
 def test_a_claim_ends_if_the_user_agrees(tmp_path: Path, era: Era) -> None:
     root = held_project(tmp_path / "p")
-    made = taken(root, 2)
+    made = claim_task(root, 2)
     person = Person("accept", **AGREES)
     with connected(root, era=era) as server:
         held = server.refusal("set_task_status", id=2, status="pending")
@@ -228,7 +228,7 @@ def test_of_a_task_that_another_session_holds_only_the_claim_is_asked_about(
 ) -> None:
     """A client of the stateless version sends only the answer to the last question."""
     root = held_project(tmp_path / "p")
-    taken(root, 2)
+    claim_task(root, 2)
     person = Person("accept", **AGREES)
     given = {"id": 2, "status": "blocked", "reason": "Which colour?"}
     with connected(root, era=era, person=person) as server:
@@ -257,7 +257,7 @@ def test_a_question_without_an_answer_in_time_is_withdrawn(
 
 def test_force_works_if_no_user_can_be_asked(tmp_path: Path) -> None:
     root = held_project(tmp_path / "p")
-    taken(root, 2)
+    claim_task(root, 2)
     with connected(root) as server:
         server.call("set_task_status", id=2, status="pending", force=True)
 
@@ -279,7 +279,7 @@ def test_the_answer_of_the_user_is_in_the_journal(tmp_path: Path) -> None:
 def test_rows_on_both_engines_follow_the_answer_of_the_user(tmp_path: Path, engine: str) -> None:
     with held_on(engine, tmp_path / "p") as root:
         query(root, "UPDATE tasks SET depends_on = '[3]' WHERE id = 2")
-        taken(root, 2)
+        claim_task(root, 2)
         with connected(root, env=dict(os.environ), person=Person("accept", **AGREES)) as server:
             server.call("set_task_status", id=2, status="pending")
             assert {"deleted": 3, "freed": [2]} == server.call("delete_task", id=3)

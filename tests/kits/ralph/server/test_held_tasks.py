@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from command_line import ralphgen, ran, run_sql
 from driving import Driver, connected, query, quiet
-from held_tasks import comments, held_project, leave, row, status, taken
+from held_tasks import claim_task, comments, held_project, leave, row, status
 from making_sessions import client_of, opened
 
 from ralphgen.sessions.claims import end_claim, hand_over
@@ -39,7 +39,7 @@ def until(holds: Callable[[], bool]) -> None:
 
 def by_hand(root: Path, task: int = 2) -> PreparedSession:
     """Return a session that the user starts from its config."""
-    made = taken(root, task)
+    made = claim_task(root, task)
     assert made.claim is not None
     hand_over(made.claim)
     return made
@@ -60,7 +60,7 @@ def force(root: Path, new: str = "pending") -> None:
 def test_a_session_that_lost_its_claim_cannot_write_and_learns_why(
     root: Path, tool: str, arguments: dict[str, str]
 ) -> None:
-    made = taken(root, 2)
+    made = claim_task(root, 2)
     with client_of(made.mcp_config) as server:
         server.call("set_task_status", status="in_progress")
         force(root)
@@ -77,7 +77,7 @@ def comments_of(root: Path) -> list[tuple[Any, ...]]:
 
 
 def test_a_closed_task_is_let_go_and_its_session_may_write_on(root: Path) -> None:
-    made = taken(root, 2)
+    made = claim_task(root, 2)
     with client_of(made.mcp_config) as server:
         server.call("set_task_status", status="in_progress")
         server.call("set_task_status", status="done", summary="It works.")
@@ -87,7 +87,7 @@ def test_a_closed_task_is_let_go_and_its_session_may_write_on(root: Path) -> Non
         assert made.session_id == claim(root, "session")
         server.call("set_task_status", status="blocked", reason="No key.")
         assert claim(root, "session") is None
-        other = taken(root, 2)
+        other = claim_task(root, 2)
         said = server.refusal("add_task_comment", body="Me too.")
 
     assert f'it is claimed by the session "{other.session_id}"' in said
@@ -112,7 +112,7 @@ def test_a_claim_that_waits_for_a_merge_is_kept_when_its_task_is_closed(
 
 
 def test_the_user_needs_force_for_a_held_task_and_agents_have_none(root: Path) -> None:
-    made = taken(root, 2)
+    made = claim_task(root, 2)
     refused = ralphgen("task", "status", "2", "blocked", "--reason", "No.", "--project", root)
     assert 1 == refused.returncode
     assert f'task 2 is claimed by the session "{made.session_id}"' in refused.stderr
@@ -126,7 +126,7 @@ def test_the_user_needs_force_for_a_held_task_and_agents_have_none(root: Path) -
 
 
 def test_the_user_resets_attempts_by_setting_a_task_pending(root: Path) -> None:
-    assert "pending" == end_claim(taken(root, 2), "open")
+    assert "pending" == end_claim(claim_task(root, 2), "open")
     assert 1 == row(root, 2)[2]
     done = ralphgen("task", "status", "2", "pending", "--project", root)
 
@@ -135,7 +135,7 @@ def test_the_user_resets_attempts_by_setting_a_task_pending(root: Path) -> None:
 
 
 def test_lists_name_the_holders_of_tasks_and_the_stale_ones(root: Path) -> None:
-    held, left = taken(root, 1), taken(root, 2)
+    held, left = claim_task(root, 1), claim_task(root, 2)
     leave(root, 2)
     with connected(root) as server:
         tasks = {task["id"]: task for task in server.call("list_tasks")["tasks"]}
@@ -154,9 +154,9 @@ def test_lists_name_the_holders_of_tasks_and_the_stale_ones(root: Path) -> None:
 
 def test_a_new_task_inherits_nothing_from_one_of_its_number(root: Path) -> None:
     """The app may have deleted the former; ids come back."""
-    first = taken(root, 3)
+    first = claim_task(root, 3)
     leave(root, 3)
-    taken(root, 3)
+    claim_task(root, 3)
     run_sql(root, "DELETE FROM tasks WHERE id = 3")
     with connected(root) as server:
         task = server.call("create_task", feature="auth", discipline="backend", title="New")["id"]
@@ -196,7 +196,7 @@ def test_who_was_stopped_past_its_lease_and_woken_cannot_write(tmp_path: Path) -
         finally:
             os.kill(process, signal.SIGCONT)
         said = server.refusal("set_task_status", status="done")
-        over = taken(root, 2)
+        over = claim_task(root, 2)
         later = server.refusal("add_task_comment", body="Done!")
 
     assert "this session has lost its claim on task 2: its lease ended at" in said
@@ -222,7 +222,7 @@ def test_the_end_of_a_session_by_hand_lets_its_task_go(root: Path) -> None:
 
 
 def test_without_a_claim_nothing_is_fenced(root: Path) -> None:
-    taken(root, 2)
+    claim_task(root, 2)
     made = opened(root, "enrichment", task=2)
     with client_of(made.mcp_config) as server:
         server.call("update_task", priority="high")
@@ -237,7 +237,7 @@ def tool_arguments(made: PreparedSession, tool: str) -> list[str]:
 
 def test_agents_have_no_force(root: Path) -> None:
     assert ["status", "reason", "summary", "question", "options"] == [
-        name for name in tool_arguments(taken(root, 2), "set_task_status") if name != "id"
+        name for name in tool_arguments(claim_task(root, 2), "set_task_status") if name != "id"
     ]
     with connected(root) as server:
         assert "force" in arguments_of(server, "set_task_status")

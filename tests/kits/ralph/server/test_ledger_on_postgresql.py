@@ -47,7 +47,7 @@ def rows(dsn: str, sql: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
-def read(entries: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def parse_entries(entries: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return entries with parsed content; lists are JSON in one database and text in the other."""
 
     def side(text: str | None) -> object:
@@ -79,7 +79,7 @@ def test_the_journal_is_equal_for_equal_calls(both: tuple[Path, Path, str]) -> N
             "create_task"
         ]
 
-    expected, found = read(query(ours, ENTRIES)), read(rows(dsn, ENTRIES))
+    expected, found = parse_entries(query(ours, ENTRIES)), parse_entries(rows(dsn, ENTRIES))
     line, row = (one.pop([tool for _, tool, *_ in one].index(LINE)) for one in (expected, found))
     assert (LINE, "progress.txt", LINE, "ralphgen_entries") == (*line[1:3], *row[1:3])
     assert row[5]["entry"].endswith(line[5]["line"])

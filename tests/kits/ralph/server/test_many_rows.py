@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
         yield server
 
 
-def told(server: Wire, tool: str, **arguments: object) -> dict[str, Any]:
+def call_or_refusal(server: Wire, tool: str, **arguments: object) -> dict[str, Any]:
     """Return the answer of a tool, or its refusal as `refused`; checks the memory use."""
     result = server.ask("tools/call", {"name": tool, "arguments": arguments})["result"]
     text = result["content"][0]["text"]
@@ -45,7 +45,7 @@ def megabytes(server: Wire) -> int:
 
 
 def test_a_task_shows_its_first_dependents(server: Wire) -> None:
-    answer = told(server, "get_task", id=1)
+    answer = call_or_refusal(server, "get_task", id=1)
 
     assert list(range(10, 110)) == [row["id"] for row in answer["dependents"][:101]][1:]
     assert ["dependents"] == answer["cut"]
@@ -66,12 +66,15 @@ def test_a_task_is_no_longer_as_a_resource_and_leads_on(server: Wire) -> None:
 
 
 def test_a_task_that_others_wait_for_is_not_deleted(server: Wire) -> None:
-    assert 'task 2 "Show the form" depends on it' in told(server, "delete_task", id=1)["refused"]
+    assert (
+        'task 2 "Show the form" depends on it'
+        in call_or_refusal(server, "delete_task", id=1)["refused"]
+    )
 
 
 def test_of_what_becomes_free_the_first_are_named_and_that_there_are_others(server: Wire) -> None:
-    answer = told(server, "set_task_status", id=1, status="done")
-    again = told(server, "set_task_status", id=1, status="pending")
+    answer = call_or_refusal(server, "set_task_status", id=1, status="done")
+    again = call_or_refusal(server, "set_task_status", id=1, status="pending")
 
     assert [2, *range(10, 50), *range(51, 60)] == answer["unblocked"][:50]
     assert ["unblocked"] == answer["cut"]

@@ -60,7 +60,7 @@ def project(
 ) -> Iterator[EngineProject]:
     folder = tmp_path_factory.mktemp("queries") / "p"
     with on_engine(str(request.param), folder, ledger=True) as found:
-        written(found.root, QUERIES, CONFIG)
+        write_queries(found.root, QUERIES, CONFIG)
         yield found
 
 
@@ -69,7 +69,7 @@ def environment(project: EngineProject) -> dict[str, str]:
     return {VARIABLE: project.dsn} if project.dsn else {}
 
 
-def written(root: Path, text: str, config: str = "") -> None:
+def write_queries(root: Path, text: str, config: str = "") -> None:
     """Write a file of queries, and regenerate the server."""
     folder = root / ".ralph" / "queries"
     folder.mkdir(exist_ok=True)
@@ -169,7 +169,7 @@ def test_who_has_which(project: EngineProject) -> None:
 def test_a_name_a_recipe_and_a_parameter_must_be_there(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
     with pytest.raises(ProjectError) as caught:
-        written(root, QUERIES, '[queries.titels]\n[queries.long]\nbind = { nr = "task" }\n')
+        write_queries(root, QUERIES, '[queries.titels]\n[queries.long]\nbind = { nr = "task" }\n')
 
     assert '.ralph/ralphgen.toml:1: there is no query "titels"' in str(caught.value)
     assert 'did you mean "titles"?' in str(caught.value)
@@ -188,7 +188,7 @@ def test_a_name_a_recipe_and_a_parameter_must_be_there(tmp_path: Path) -> None:
 def test_what_writes_goes_to_bound_sessions_only(tmp_path: Path, config: str, told: str) -> None:
     root = create_project(tmp_path / "p")
     with pytest.raises(ProjectError) as caught:
-        written(root, QUERIES, config)
+        write_queries(root, QUERIES, config)
 
     assert told in str(caught.value)
 
@@ -197,7 +197,7 @@ def test_no_query_makes_a_task_done_that_checks_hold(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p", *ledger_statements())
     sql = "UPDATE tasks SET status = 'done' WHERE id = :id RETURNING id"
     with pytest.raises(ProjectError) as caught:
-        written(
+        write_queries(
             root,
             f"-- name: done :exec\n-- Done.\n{sql}",
             '[[done.checks]]\nname = "t"\nrun = ["true"]\n',
@@ -213,7 +213,7 @@ def ledger_statements() -> tuple[str, ...]:
 def test_a_name_that_a_tool_has_is_refused(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
     with pytest.raises(ProjectError) as caught:
-        written(root, "-- name: get_task :one\n-- A.\nSELECT id FROM tasks WHERE id = :id")
+        write_queries(root, "-- name: get_task :one\n-- A.\nSELECT id FROM tasks WHERE id = :id")
 
     assert '.ralph/queries/a.sql:1: the server "ralph" already has a tool "get_task"' in str(
         caught.value
@@ -222,7 +222,7 @@ def test_a_name_that_a_tool_has_is_refused(tmp_path: Path) -> None:
 
 def test_a_server_starts_on_the_columns_that_its_queries_read_only(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p", "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT)")
-    written(
+    write_queries(
         root,
         "-- name: risk :one\n-- A.\nSELECT title, m.rowid AS nr FROM risks, metadata AS m "
         "WHERE risks.id = :id",
@@ -248,7 +248,7 @@ def test_no_value_in_a_statement_is_without_bounds(tmp_path: Path) -> None:
         "-- name: wider :one\n-- A.\nSELECT length(replace(hex(printf('%1000000d', 1)), '2', "
         "printf('%1000000d', 1))) AS n"
     )
-    written(root, text, "[queries]\nseconds = 1\n")
+    write_queries(root, text, "[queries]\nseconds = 1\n")
     with connected(root) as session:
         began = time.monotonic()
         assert "took longer than 1 second" in session.refusal("wide")
@@ -258,7 +258,7 @@ def test_no_value_in_a_statement_is_without_bounds(tmp_path: Path) -> None:
 
 def test_a_view_that_is_changed_shows_no_secret(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p", "CREATE VIEW shown AS SELECT name AS x FROM disciplines")
-    written(root, "-- name: all_shown :many\n-- A.\nSELECT x FROM shown")
+    write_queries(root, "-- name: all_shown :many\n-- A.\nSELECT x FROM shown")
     query(root, "UPDATE disciplines SET mcp_servers = 'a secret'")
     with connected(root) as session:
         assert {"rows": [{"x": "backend"}, {"x": "frontend"}]} == session.call("all_shown")
@@ -283,7 +283,7 @@ def test_a_query_that_merges_columns_runs_on_the_visible_ones(tmp_path: Path) ->
         "-- name: listed :one\n-- A.\nSELECT * FROM tasks WHERE id = 1;\n"
         "-- name: numbered :many\n-- A.\nSELECT _rowid_ AS nr, id FROM tasks WHERE oid = 1"
     )
-    written(root, text, '[schema]\nhide = ["tasks.secret"]\n')
+    write_queries(root, text, '[schema]\nhide = ["tasks.secret"]\n')
     with connected(root) as session:
         assert session.call("guess")["row"]["n"] > 0
         assert {"rows": [{"id": 1, "title": "Log in"}]} == session.call("full")
@@ -334,7 +334,7 @@ def test_check_needs_no_database(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with on_engine(engine, tmp_path / "p") as project:
-        written(project.root, QUERIES)
+        write_queries(project.root, QUERIES)
         if engine == "sqlite":
             shutil.rmtree(project.root / ".ralph/db")
         else:
@@ -361,7 +361,7 @@ UPDATE features SET description = 'done' WHERE name = :feature RETURNING name;
 recipes = ["task_execution"]
 bind = { feature = "feature" }
 """
-    written(root, text, config)
+    write_queries(root, text, config)
     with connected(root, "task_execution") as driver:
         assert {"changed": 1, "rows": [{"name": "auth"}]} == driver.call("close_feature")
         assert "works only on the feature" in driver.refusal("close_feature", feature="search")
@@ -379,7 +379,7 @@ def test_a_hidden_column_of_a_table_that_only_queries_read_is_hidden_from_them(
     every = "CREATE VIEW pays AS SELECT id, amount AS much FROM pay"
     with project_on(engine, tmp_path / "p", pay, every) as root:
         text = "-- name: who :many\n-- A.\nSELECT who FROM pay ORDER BY id;\n"
-        written(root, text, '[schema]\nhide = ["pay.amount"]\n')
+        write_queries(root, text, '[schema]\nhide = ["pay.amount"]\n')
         for sql in (
             ":many SELECT amount FROM pay",
             ":many SELECT id FROM pay ORDER BY amount",
@@ -392,4 +392,4 @@ def test_a_hidden_column_of_a_table_that_only_queries_read_is_hidden_from_them(
         ):
             kind, _, text = sql.partition(" ")
             with pytest.raises(ProjectError, match=r'"pay\.amount", which is hidden'):
-                written(root, f"-- name: q {kind}\n-- A.\n{text};\n")
+                write_queries(root, f"-- name: q {kind}\n-- A.\n{text};\n")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from driving import connected
-from proved_projects import git, proved_project, written
+from proved_projects import git, proved_project, write_files
 
 pytestmark = pytest.mark.slow
 
@@ -13,10 +13,10 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("ignored", [False, True])
 def test_checks_refuse_a_repository_within_unless_ignored(tmp_path: Path, ignored: bool) -> None:
     root = proved_project(tmp_path / "p")
-    written(root, [("own/a.txt", "x")])
+    write_files(root, [("own/a.txt", "x")])
     git(root / "own", "init", "--quiet")
     if ignored:
-        written(root, [(".gitignore", "*.log\n/own/\n")])
+        write_files(root, [(".gitignore", "*.log\n/own/\n")])
     with connected(root) as server:
         if ignored:
             assert server.call("run_checks", task=1)["passed"]

@@ -153,18 +153,18 @@ WORDINGS = {
 STAMPS = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|\+00:00)?)?"
 
 
-def told(text: str) -> str:
+def without_times(text: str) -> str:
     """Return an answer without its times."""
     return re.sub(STAMPS, "WHEN", text)
 
 
-def asked(server: Driver, tool: str, arguments: Mapping[str, Any]) -> tuple[object, str]:
+def call_tool(server: Driver, tool: str, arguments: Mapping[str, Any]) -> tuple[object, str]:
     """Return whether a call failed, and its answer, in the wording of PostgreSQL."""
     try:
         failed, text = server.ask(tool, arguments)
     except Exception as error:  # noqa: BLE001 - whatever the SDK's client raises has to be equal
-        return type(error).__name__, told(str(error))
-    return failed, WORDINGS.get(text, told(text))
+        return type(error).__name__, without_times(str(error))
+    return failed, WORDINGS.get(text, without_times(text))
 
 
 @pytest.fixture
@@ -185,7 +185,7 @@ def test_every_tool_answers_the_same(both: Pair) -> None:
     assert sqlite.tools() == postgresql.tools()
     assert {name for name, _ in CALLS} >= set(names)
     for tool, arguments in CALLS:
-        expected, found = (asked(server, tool, arguments) for server in both)
+        expected, found = (call_tool(server, tool, arguments) for server in both)
         assert (tool, arguments, expected) == (tool, arguments, found)
     assert postgresql.names() == names
 
@@ -196,7 +196,7 @@ def test_the_journal_of_a_session_and_of_its_undo_is_the_same(tmp_path: Path) ->
         for root, env in ((ours, {}), (theirs, {VARIABLE: dsn})):
             with connected(root, env=env) as server:
                 for tool, arguments in CALLS:
-                    asked(server, tool, arguments)
+                    call_tool(server, tool, arguments)
         expected, found = journal(ours), journal(theirs)
         assert expected == found
         assert {"tasks", "task_comments", "features", "disciplines", "progress.txt"} <= {
@@ -224,7 +224,9 @@ def journal(root: Path) -> list[tuple[str, ...]]:
         )
         texts = (json.dumps(facts[key]) for key in ("session", "tool", "table", "row"))
         whole = (*texts, *(json.dumps(side).replace(", ", ",") for side in sides))
-        found.append(tuple(re.sub(r"undo-[0-9TZ]+-[0-9a-f]+", "undo", told(one)) for one in whole))
+        found.append(
+            tuple(re.sub(r"undo-[0-9TZ]+-[0-9a-f]+", "undo", without_times(one)) for one in whole)
+        )
     return found
 
 
@@ -272,7 +274,7 @@ def test_random_calls_are_answered_the_same(both: Pair, seed: int) -> None:
     random = Random(seed)  # noqa: S311 - the same calls in each run
     for _ in range(120):
         tool, arguments = some_call(random)
-        expected, found = (unnumbered(asked(server, tool, arguments)) for server in both)
+        expected, found = (unnumbered(call_tool(server, tool, arguments)) for server in both)
         assert (tool, arguments, expected) == (tool, arguments, found)
 
 
@@ -295,7 +297,7 @@ def test_resources_and_completions_are_the_same(both: Pair) -> None:
             result = server.portal.call(server.client.read_resource, uri)
         except Exception as error:  # noqa: BLE001 - whatever the SDK's client raises
             return f"{type(error).__name__} {error}"
-        return told(result.model_dump_json())
+        return without_times(result.model_dump_json())
 
     def listed(server: Driver) -> str:
         return str(server.portal.call(server.client.list_resources).model_dump_json())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from driving import Driver, connected, query
 from making_sessions import client_of, opened
-from proved_projects import TESTS, check, git, proved_project, python, written
+from proved_projects import TESTS, check, git, proved_project, python, write_files
 from specum_runs import lay_spec, ok
 
 Lie = Callable[[Path, Driver], None]
@@ -27,7 +27,7 @@ def project(tmp_path: Path) -> Path:
         ("secret.log", "ignored"),
         ("nested/x.py", "x"),
     ]
-    written(root, [*files, ("tests/test_a.py", "assert True")])
+    write_files(root, [*files, ("tests/test_a.py", "assert True")])
     git(root / "nested", "init", "--quiet")
     git(root / "nested", "add", "x.py")
     git(root / "nested", "commit", "--quiet", "--message", "begin")
@@ -97,7 +97,7 @@ def _edit_the_rules(root: Path, server: Driver) -> None:
 
 
 def _add_a_recipe(root: Path, server: Driver) -> None:
-    written(root, [(".ralph/recipes/own.toml", 'base = "manual"\n')])
+    write_files(root, [(".ralph/recipes/own.toml", 'base = "manual"\n')])
     server.call("run_checks")
 
 
@@ -125,42 +125,42 @@ def _rewrite_the_snapshot(root: Path, server: Driver) -> None:
 
 
 def _hide_what_is_protected(root: Path, server: Driver) -> None:
-    written(root, [("src/helper.py", "1"), ("src/.gitignore", "helper.py\n.gitignore\n")])
+    write_files(root, [("src/helper.py", "1"), ("src/.gitignore", "helper.py\n.gitignore\n")])
     server.call("run_checks")
 
 
 def _edit_what_a_new_rule_ignores(root: Path, server: Driver) -> None:
-    written(root, [("new/i.py", "1"), ("new/.gitignore", "*\n")])
+    write_files(root, [("new/i.py", "1"), ("new/.gitignore", "*\n")])
     passed(server)
-    written(root, [("new/i.py", "2")])
+    write_files(root, [("new/i.py", "2")])
 
 
 def _edit_what_was_tracked(root: Path, server: Driver) -> None:
-    written(root, [(".gitignore", "code.txt\n")])
+    write_files(root, [(".gitignore", "code.txt\n")])
     git(root, "rm", "--cached", "--quiet", "code.txt")
     passed(server)
-    written(root, [("code.txt", "00")])
+    write_files(root, [("code.txt", "00")])
 
 
 def _edit_beside_the_worktrees(root: Path, server: Driver) -> None:
-    written(root, [(".ralph/worktrees/1/i.py", "1")])
+    write_files(root, [(".ralph/worktrees/1/i.py", "1")])
     passed(server)
-    written(root, [(".ralph/worktrees/1/i.py", "2")])
+    write_files(root, [(".ralph/worktrees/1/i.py", "2")])
 
 
 def _edit_beside_the_database(root: Path, server: Driver) -> None:
     passed(server)
-    written(root, [(".ralph/db/i.py", "2")])
+    write_files(root, [(".ralph/db/i.py", "2")])
 
 
 def _edit_in_place_of_a_spec(root: Path, server: Driver) -> None:
-    written(root, [(".progress.md/i.py", "1")])
+    write_files(root, [(".progress.md/i.py", "1")])
     passed(server)
-    written(root, [(".progress.md/i.py", "2")])
+    write_files(root, [(".progress.md/i.py", "2")])
 
 
 def _tick_a_box(root: Path, server: Driver) -> None:
-    written(root, [("golden/tasks.md", "- [x] accepted\n")])
+    write_files(root, [("golden/tasks.md", "- [x] accepted\n")])
     server.call("run_checks")
 
 
@@ -171,14 +171,14 @@ def _add_a_pipe(root: Path, server: Driver) -> None:
 
 def _add_a_socket_that_a_new_rule_ignores(root: Path, server: Driver) -> None:
     passed(server)
-    written(root, [("new/.gitignore", "*\n")])
+    write_files(root, [("new/.gitignore", "*\n")])
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(os.path.relpath(root / "new/impl.py"))
 
 
 def _add_a_folder_of_git(root: Path, server: Driver) -> None:
     passed(server)
-    written(root, [("tests/.git/impl.py", "1")])
+    write_files(root, [("tests/.git/impl.py", "1")])
 
 
 LIES: dict[Lie, str] = {
@@ -237,7 +237,7 @@ def test_a_task_is_done_if_its_checks_pass_on_the_current_files(project: Path) -
 
 def test_an_ignored_pipe_is_no_reason_to_refuse(project: Path) -> None:
     os.mkfifo(project / "run.log")
-    written(project, [("src/.gitignore", "/cache/\n")])
+    write_files(project, [("src/.gitignore", "/cache/\n")])
     (project / "src/cache").mkdir()
     os.mkfifo(project / "src/cache/pipe")
     session = opened(project, "task_execution", task=1)

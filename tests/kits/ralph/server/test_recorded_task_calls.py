@@ -49,7 +49,7 @@ def test_each_call_on_a_task_is_as_recorded(engine: str, tmp_path: Path) -> None
     with held_on(engine, tmp_path / "p") as root:
         run_sql(root, f"UPDATE tasks SET depends_on = '[{TASK}]' WHERE id = {WAITING}")
         found: dict[str, dict[str, dict[str, list[str]]]] = {}
-        for actor in (bound, unbound, manual, command_line, board, undo):
+        for actor in (agent_session, unbound, manual, command_line, board, undo):
             outcomes = found.setdefault(actor.__name__, {})
             with ExitStack() as kept:
                 same_server = None
@@ -140,7 +140,7 @@ def reason_of(status: str) -> dict[str, str]:
 
 
 @contextmanager
-def bound(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
+def agent_session(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
     """Yield an agent's session on the task."""
     reset(root, "pending")
     made = opened(root, "task_execution", task=TASK)

@@ -15,7 +15,7 @@ from anyio import fail_after
 from command_line import ralphgen
 from driving import Driver, Era, connected, create_project, query
 from making_sessions import client_of, opened
-from proved_projects import TESTS, check, git, proved_project, python, written
+from proved_projects import TESTS, check, git, proved_project, python, write_files
 
 from ralphgen.runtime.files.work_tree import (
     ignoring_lines,
@@ -210,7 +210,7 @@ def test_the_server_answers_others_while_checks_run(tmp_path: Path) -> None:
         running = pool.submit(server.call, "run_checks", task=1)
         until(lambda: runs(root) == 1)
         title = server.call("get_task", id=1)["title"]
-        written(root, [("go.log", "")])
+        write_files(root, [("go.log", "")])
 
         assert "Log in" == title
         assert running.result(60)["passed"]
@@ -223,7 +223,7 @@ def test_a_call_while_checks_run_joins_them(tmp_path: Path) -> None:
         until(lambda: runs(root) == 1)
         calls.append(pool.submit(server.call, "run_checks", task=1))
         refusal = server.refusal("run_checks", task=2)
-        written(root, [("go.log", "")])
+        write_files(root, [("go.log", "")])
         answers = [call.result(60) for call in calls]
 
     assert "the checks of task 1 are still running" in refusal
@@ -248,7 +248,7 @@ def test_checks_outlive_a_client_that_loses_its_patience(tmp_path: Path) -> None
     with client_of(session.mcp_config) as server:
         give_up(server, 1)
         until(lambda: runs(root) == 1)
-        written(root, [("go.log", "")])
+        write_files(root, [("go.log", "")])
         until(lambda: len(evidence(root)) == 1)
         codes = [one["exit_code"] for one in server.call("run_checks")["checks"]]
         assert (1, [3]) == (runs(root), codes)
@@ -262,7 +262,7 @@ def test_a_passed_check_is_not_rerun_on_the_same_files(tmp_path: Path) -> None:
     with connected(root) as server:
         first = server.call("run_checks", task=1)
         again = server.call("run_checks", task=1)
-        written(root, [("code.txt", "1")])
+        write_files(root, [("code.txt", "1")])
         server.call("run_checks", task=1)
 
     assert first == again
@@ -303,7 +303,7 @@ def _put_back(root: Path) -> None:
 
 def _swap_folders(root: Path) -> None:
     (root / "src").rename(root / "kept.log")
-    written(root, [("src/mod.txt", "0")])
+    write_files(root, [("src/mod.txt", "0")])
 
 
 def _swap_back(root: Path) -> None:
@@ -314,7 +314,7 @@ def _swap_back(root: Path) -> None:
 
 def _link_folders(root: Path) -> None:
     (root / "src").rename(root / "kept.log")
-    written(root, [("other.log/mod.txt", "0")])
+    write_files(root, [("other.log/mod.txt", "0")])
     (root / "src").symlink_to("other.log")
 
 
@@ -352,7 +352,7 @@ def test_files_that_are_other_ones_while_checks_run_prove_nothing(
         "code = int(pathlib.Path('src/mod.txt').read_text())\nat.write_text('read')\n"
         "while at.read_text() == 'read': time.sleep(0.01)\nraise SystemExit(code)"
     )
-    written(root, [("src/mod.txt", "1")])
+    write_files(root, [("src/mod.txt", "1")])
     os.link(root / "src/mod.txt", tmp_path / "link")
     proved_project(root, check("tests", *python(program)))
 
@@ -393,9 +393,9 @@ def test_files_that_a_program_writes_through_its_memory_are_named(tmp_path: Path
 
 def test_a_write_within_a_tick_of_the_clock_changes_a_stamp(tmp_path: Path) -> None:
     for number in range(20):
-        written(tmp_path, [("a", "1")])
+        write_files(tmp_path, [("a", "1")])
         before = settled_stamps(str(tmp_path), ["a"])
-        written(tmp_path, [("a", "2")])
+        write_files(tmp_path, [("a", "2")])
 
         assert ["a"] == moved(before, stamps(str(tmp_path), ["a"])), number
 
@@ -423,11 +423,11 @@ def test_a_check_may_write_ignored_files(tmp_path: Path) -> None:
     root = tmp_path / "p"
     proved_project(root, check("tests", *python(program)))
     rules = "__pycache__/\n*.log\nnode_modules/\n"
-    written(root, [("src/a.py", ""), (".gitignore", rules), (".venv/.gitignore", "*\n")])
+    write_files(root, [("src/a.py", ""), (".gitignore", rules), (".venv/.gitignore", "*\n")])
     session = opened(root, "task_execution", task=1)
     with client_of(session.mcp_config) as server:
         assert server.call("run_checks")["passed"]
-        written(root, [("src/b.py", "")])
+        write_files(root, [("src/b.py", "")])
         assert server.call("run_checks")["passed"]
         server.call("set_task_status", status="done")
 
@@ -443,13 +443,13 @@ for path in ("coverage.xml", "out/[a] b/junit.xml", "docs/report.xml"):
 
 def test_untracked_files_that_a_check_rewrites_are_named_with_their_lines(tmp_path: Path) -> None:
     root = tmp_path / "p"
-    written(root, [("docs/own.md", "")])
+    write_files(root, [("docs/own.md", "")])
     proved_project(root, check("tests", *python(REPORTS)))
     named = '"coverage.xml", "docs/report.xml", "out/[a] b/junit.xml"'
     lines = ["/coverage.xml", "/docs/report.xml", "/out/"]
     with connected(root) as server:
         first = server.call("run_checks", task=1)
-        written(root, [("code.txt", "new")])
+        write_files(root, [("code.txt", "new")])
         second = server.call("run_checks", task=1)
         refusal = server.refusal("set_task_status", id=1, status="done")
     shown = ralphgen("task", "check", "1", "--project", root)
@@ -475,7 +475,7 @@ def test_untracked_files_that_a_check_rewrites_are_named_with_their_lines(tmp_pa
 def test_lines_of_gitignore_ignore_the_files_alone(tmp_path: Path) -> None:
     paths = ["a b ", "x[1].xml", "s*/t?.xml", "#r", "!n", "d/e/f.xml", "k/new/j.xml", "tab\\s"]
     git(tmp_path, "init", "--quiet")
-    written(tmp_path, [(path, "") for path in (*paths, "k/own.txt", "sx/tx.xml", "x1.xml")])
+    write_files(tmp_path, [(path, "") for path in (*paths, "k/own.txt", "sx/tx.xml", "x1.xml")])
     lines = ignoring_lines(paths, tree_files(str(tmp_path)))
     (tmp_path / ".gitignore").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -496,7 +496,7 @@ def test_a_server_that_ends_stops_its_checks_and_keeps_no_evidence(tmp_path: Pat
 
 def test_a_task_of_dela_is_a_check_without_being_allowed(tmp_path: Path) -> None:
     root = tmp_path / "p"
-    written(root, [("Makefile", "test:\n\t@echo from make; test -f code.txt\n")])
+    write_files(root, [("Makefile", "test:\n\t@echo from make; test -f code.txt\n")])
     config = 'kits = ["ralph", "dela"]\n' + check("tests", dela="test")
     config += check("other", dela="no_such_task")
     with connected(proved_project(root, config)) as server:

@@ -40,13 +40,13 @@ def both(tmp_path: Path) -> Iterator[tuple[Path, Path, str]]:
         yield found
 
 
-def told(text: str) -> str:
+def without_times(text: str) -> str:
     return re.sub(MOMENT, "WHEN", text)
 
 
-def asked(server: Driver, tool: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
+def call_tool(server: Driver, tool: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
     failed, text = server.ask(tool, arguments)
-    return failed, told(text)
+    return failed, without_times(text)
 
 
 def resource(server: Driver, uri: str) -> str:
@@ -54,7 +54,7 @@ def resource(server: Driver, uri: str) -> str:
         result = server.portal.call(server.client.read_resource, uri)
     except Exception as error:  # noqa: BLE001 - whatever the SDK's client raises
         return f"{type(error).__name__} {error}"
-    return told(result.model_dump_json())
+    return without_times(result.model_dump_json())
 
 
 def entries(root: Path, file: str = "progress.txt") -> list[tuple[int, str]]:
@@ -78,7 +78,7 @@ def test_every_answer_is_that_of_files(both: tuple[Path, Path, str], seed: int) 
             )
             calls: list[Call] = [(append, {"text": random.choice(TEXTS)}), (read, page)]
             call = random.choice(calls)
-            expected, found = (asked(server, *call) for server in servers)
+            expected, found = (call_tool(server, *call) for server in servers)
             assert (call, expected) == (call, found)
         for read in APPEND.values():
             pages = [walked(server, read) for server in servers]
@@ -87,7 +87,9 @@ def test_every_answer_is_that_of_files(both: tuple[Path, Path, str], seed: int) 
             assert resource(sqlite, uri) == resource(postgresql, uri)
 
     whole = (ours / ".ralph/progress.txt").read_text(encoding="utf-8")
-    assert told(whole) == told("".join(f"{entry}\n" for _, entry in entries(theirs)))
+    assert without_times(whole) == without_times(
+        "".join(f"{entry}\n" for _, entry in entries(theirs))
+    )
     assert not [file for file in FILES if (theirs / ".ralph" / file).exists()]
     assert line_changes(ours) == line_changes(theirs)
 
@@ -99,14 +101,14 @@ def walked(server: Driver, read: str) -> list[tuple[str, int, str | None]]:
     while not found or cursor is not None:
         answer = server.call(read, limit=2, **({"cursor": cursor} if cursor else {}))
         cursor = answer.get("next_cursor")
-        found.append((told(answer["text"]), answer["entries"], cursor))
+        found.append((without_times(answer["text"]), answer["entries"], cursor))
     return found
 
 
 def line_changes(root: Path) -> list[tuple[str, str, str, str]]:
     """Return the changes of lines in the log, as shown by the commands."""
     return [
-        (one.session, one.tool, one.table, told(str(one.as_json()["after"])))
+        (one.session, one.tool, one.table, without_times(str(one.as_json()["after"])))
         for one in log(root)
         if one.is_line
     ]

@@ -20,7 +20,7 @@ from driving import (
     started,
 )
 from forging_agent import FORGED, META, QUESTION, forge, forger_program
-from held_tasks import comments, held_project, row, taken
+from held_tasks import claim_task, comments, held_project, row
 from http_servers import CONFIG, HttpServer, headers, http_client, message, serving, token
 from http_servers import MODERN as STATELESS
 from mcp.types import ElicitRequestParams, ElicitResult
@@ -241,7 +241,7 @@ def test_without_a_user_in_its_context_a_session_asks_no_one(
 
 def test_a_claim_does_not_end_by_the_word_of_an_agent(tmp_path: Path) -> None:
     root = held_project(tmp_path / "p")
-    holder = taken(root, 2)
+    holder = claim_task(root, 2)
     eager = Eager()
     with connected(root, person=eager, user=None) as agent:
         refusal = agent.refusal("set_task_status", id=2, status="pending")

@@ -37,7 +37,7 @@ JSON_VALUES = st.recursive(
 )  # fmt: skip
 
 
-def seen(found: Decoded) -> tuple[list[Any], str | None, bool]:
+def parts(found: Decoded) -> tuple[list[Any], str | None, bool]:
     """Return every part of a decoded list."""
     return found.values, found.warning, found.readable
 
@@ -68,7 +68,7 @@ def seen(found: Decoded) -> tuple[list[Any], str | None, bool]:
 def test_a_list_of_strings_is_read_in_every_stored_form(
     stored: str | None, values: list[str], warning: str | None
 ) -> None:
-    assert (values, warning, True) == seen(decode_strings(stored))
+    assert (values, warning, True) == parts(decode_strings(stored))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_list_of_strings_is_read_in_every_stored_form(
     ],
 )
 def test_a_lossy_list_is_unreadable(stored: object) -> None:
-    assert ([], UNREADABLE, False) == seen(decode_strings(stored))
+    assert ([], UNREADABLE, False) == parts(decode_strings(stored))
 
 
 @pytest.mark.parametrize(
@@ -110,13 +110,13 @@ def test_a_list_of_ids_is_read_in_every_form(
 ) -> None:
     found = decode_integers(stored)
 
-    assert (values, warning, True) == seen(found)
+    assert (values, warning, True) == parts(found)
     assert all(type(value) is int for value in found.values)
 
 
 @pytest.mark.parametrize("stored", ["[1.5]", "[true]", '["#3"]', "needs 3", "[1e300]", '{"1":2}'])
 def test_a_list_of_ids_with_anything_else_is_unreadable(stored: str) -> None:
-    assert ([], UNREADABLE, False) == seen(decode_integers(stored))
+    assert ([], UNREADABLE, False) == parts(decode_integers(stored))
 
 
 def test_objects_keep_every_key_and_its_order() -> None:
@@ -130,7 +130,7 @@ def test_objects_keep_every_key_and_its_order() -> None:
 )
 def test_only_a_list_of_objects_is_readable(stored: str) -> None:
     """A duplicate key counts too: the next write would lose one of the two values."""
-    assert ([], UNREADABLE, False) == seen(decode_objects(stored))
+    assert ([], UNREADABLE, False) == parts(decode_objects(stored))
 
 
 def test_lists_are_written_as_ralph_itself_writes_them() -> None:

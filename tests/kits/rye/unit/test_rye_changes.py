@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lifelines import until
-from rye_searching import found, put
+from rye_searching import put, search_ids
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.search_index import Watch
@@ -83,32 +83,32 @@ class TestChanges:
 
     def test_a_file_that_takes_the_place_of_another(self, workspace: Workspace) -> None:
         one, two = put(workspace, "one", "a needle"), put(workspace, "two", "a pin")
-        assert ["one"] == found(workspace, "needle")
+        assert ["one"] == search_ids(workspace, "needle")
         two.replace(one)
 
-        assert [] == found(workspace, "needle")
-        assert ["one"] == found(workspace, "pin")
+        assert [] == search_ids(workspace, "needle")
+        assert ["one"] == search_ids(workspace, "pin")
 
     def test_folders_that_are_moved_removed_and_put_back(self, workspace: Workspace) -> None:
         folder = put(workspace, "a/b/one", "a needle").parents[1]
-        assert ["a/b/one"] == found(workspace, "needle")
+        assert ["a/b/one"] == search_ids(workspace, "needle")
         folder.rename(folder.with_name("c"))
-        assert ["c/b/one"] == found(workspace, "needle")
+        assert ["c/b/one"] == search_ids(workspace, "needle")
         folder.with_name("c").rename(workspace.root / "elsewhere")
-        assert [] == found(workspace, "needle")
+        assert [] == search_ids(workspace, "needle")
         (workspace.root / "elsewhere").rename(folder)
-        assert ["a/b/one"] == found(workspace, "needle")
+        assert ["a/b/one"] == search_ids(workspace, "needle")
         (workspace.root / ".ai").rename(workspace.root / "away")
-        assert [] == found(workspace, "needle")
+        assert [] == search_ids(workspace, "needle")
         (workspace.root / "away").rename(workspace.root / ".ai")
-        assert ["a/b/one"] == found(workspace, "needle")
+        assert ["a/b/one"] == search_ids(workspace, "needle")
 
     def test_a_file_that_may_not_be_read_and_then_may(self, workspace: Workspace) -> None:
         file = put(workspace, "one", "a needle")
         file.write_bytes(b"needle \xff")
-        assert [] == found(workspace, "needle")
+        assert [] == search_ids(workspace, "needle")
         file.write_bytes(b"needle")
-        assert ["one"] == found(workspace, "needle")
+        assert ["one"] == search_ids(workspace, "needle")
 
     def test_an_item_of_another_extension_takes_the_place_of_one_that_goes(
         self, workspace: Workspace
@@ -120,13 +120,13 @@ class TestChanges:
             for text, end in zip(texts, ends, strict=True)
         ]
         words = ("first", "second", "third")
-        assert [["one"], [], []] == [found(workspace, word) for word in words]
+        assert [["one"], [], []] == [search_ids(workspace, word) for word in words]
         files[0].unlink()
-        assert [[], ["one"], []] == [found(workspace, word) for word in words]
+        assert [[], ["one"], []] == [search_ids(workspace, word) for word in words]
         files[1].write_text("x" * (LARGEST + 1), encoding="utf-8")
-        assert [[], [], ["one"]] == [found(workspace, word) for word in words]
+        assert [[], [], ["one"]] == [search_ids(workspace, word) for word in words]
         files[0].write_text("# first", encoding="utf-8")
-        assert [["one"], [], []] == [found(workspace, word) for word in words]
+        assert [["one"], [], []] == [search_ids(workspace, word) for word in words]
 
     def test_the_next_extension_is_read_where_nothing_else_was_changed(
         self, workspace: Workspace

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from rye_searching import found, put
+from rye_searching import put, search_ids
 from rye_workspaces import Workspace, opened
 from waiting import reading_requests
 
@@ -62,7 +62,7 @@ class TestWhatIsNoItem:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("a needle", encoding="utf-8")
 
-        assert ["two"] == found(workspace, "needle")
+        assert ["two"] == search_ids(workspace, "needle")
 
     @pytest.mark.parametrize(
         "data", [b"needle \xff", b"needle" + b" " * LARGEST], ids=["no UTF-8", "too long"]
@@ -70,12 +70,12 @@ class TestWhatIsNoItem:
     def test_a_file_that_is_no_text_or_too_long(self, workspace: Workspace, data: bytes) -> None:
         put(workspace, "one", "x").write_bytes(data)
 
-        assert [] == found(workspace, "needle")
+        assert [] == search_ids(workspace, "needle")
 
     def test_a_file_of_just_the_longest_size(self, workspace: Workspace) -> None:
         put(workspace, "one", "x").write_bytes(b"needle".ljust(LARGEST))
 
-        assert ["one"] == found(workspace, "needle")
+        assert ["one"] == search_ids(workspace, "needle")
 
     @pytest.mark.parametrize("inside", [False, True])
     def test_links_to_files_and_folders(self, workspace: Workspace, *, inside: bool) -> None:
@@ -87,22 +87,22 @@ class TestWhatIsNoItem:
         (folder / "four").symlink_to(target)
         (folder / "five").symlink_to(folder)
 
-        assert (["real/one"] if inside else []) == found(workspace, "needle")
+        assert (["real/one"] if inside else []) == search_ids(workspace, "needle")
 
     def test_a_space_behind_a_link(self, workspace: Workspace) -> None:
         put(workspace, "one", "a needle")
         (workspace.root / ".ai").rename(workspace.root / "real")
         (workspace.root / ".ai").symlink_to("real")
 
-        assert [] == found(workspace, "needle")
+        assert [] == search_ids(workspace, "needle")
 
     def test_a_pipe_does_not_hold_a_search_up(self, workspace: Workspace) -> None:
         file = put(workspace, "one", "a needle")
-        assert ["one"] == found(workspace, "needle")
+        assert ["one"] == search_ids(workspace, "needle")
         file.unlink()
         os.mkfifo(file)
 
-        assert [] == found(workspace, "needle")
+        assert [] == search_ids(workspace, "needle")
 
     def test_tools_that_only_the_system_has(self, workspace: Workspace) -> None:
         for space in ("project", "user"):
@@ -110,7 +110,7 @@ class TestWhatIsNoItem:
         workspace.put("tool", "rye/own", '"""needle"""')
         workspace.put("knowledge", "rye/core/own", "needle")
 
-        assert ["rye/own", "rye/core/own"] == found(workspace, "needle", source="all")
+        assert ["rye/own", "rye/core/own"] == search_ids(workspace, "needle", source="all")
 
 
 class TestSpaces:
@@ -122,9 +122,9 @@ class TestSpaces:
         (inner / ".ai/knowledge").mkdir(parents=True)
         (inner / ".ai/knowledge/two.md").write_text("a needle", encoding="utf-8")
 
-        assert ["one"] == found(workspace, "needle")
-        assert ["two"] == found(workspace, "needle", project_path=str(inner))
-        assert ["one"] == found(workspace, "needle")
+        assert ["one"] == search_ids(workspace, "needle")
+        assert ["two"] == search_ids(workspace, "needle", project_path=str(inner))
+        assert ["one"] == search_ids(workspace, "needle")
 
     def test_a_project_without_items_still_finds_those_of_the_system(
         self, workspace: Workspace
@@ -132,8 +132,8 @@ class TestSpaces:
         empty = workspace.root / "empty"
         empty.mkdir()
 
-        assert [] == found(workspace, "", project_path=str(empty))
-        assert "rye/create_tool" in found(
+        assert [] == search_ids(workspace, "", project_path=str(empty))
+        assert "rye/create_tool" in search_ids(
             workspace, "create", project_path=str(empty), source="all"
         )
 
@@ -146,7 +146,7 @@ class TestSpaces:
             workspace = Workspace(tmp_path)
             put(workspace, "one", "a needle")
 
-            assert [] == found(workspace, "needle", source="user")
+            assert [] == search_ids(workspace, "needle", source="user")
             workspace.rye.close()
 
     def test_more_projects_than_are_kept_are_all_found(self, workspace: Workspace) -> None:
@@ -155,7 +155,7 @@ class TestSpaces:
             (folder / ".ai/knowledge").mkdir(parents=True)
             (folder / f".ai/knowledge/{folder.name}.md").write_text("needle", encoding="utf-8")
         for folder in [*folders, *folders]:
-            assert [folder.name] == found(workspace, "needle", project_path=str(folder))
+            assert [folder.name] == search_ids(workspace, "needle", project_path=str(folder))
 
 
 class TestTheDatabase:
@@ -169,9 +169,9 @@ class TestTheDatabase:
         monkeypatch.setattr(index, "LONG", 0.0)
         for _ in range(3):
             with reading_requests(), pytest.raises(DeferError):
-                found(workspace, "needle")
+                search_ids(workspace, "needle")
 
-        assert ["n0", "n1", "n2"] == found(workspace, "needle")
+        assert ["n0", "n1", "n2"] == search_ids(workspace, "needle")
 
     def test_what_was_read_in_part_may_change_before_the_rest_is_read(
         self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
@@ -180,19 +180,19 @@ class TestTheDatabase:
         monkeypatch.setattr(index, "LONG", 0.0)
         for _ in files:
             with reading_requests(), pytest.raises(DeferError):
-                found(workspace, "needle")
+                search_ids(workspace, "needle")
         put(workspace, "n0", "hay")
         put(workspace, "n1", "another needle")
         files[2].unlink()
 
-        assert ["n1"] == found(workspace, "needle")
-        assert ["n0"] == found(workspace, "hay")
+        assert ["n1"] == search_ids(workspace, "needle")
+        assert ["n0"] == search_ids(workspace, "hay")
 
     @pytest.mark.skipif(sys.platform != "linux", reason="open files are listed in /proc")
     def test_its_file_has_no_name(self, workspace: Workspace) -> None:
         for number in range(50):
             put(workspace, f"n{number}", "needle " * 20_000)
-        found(workspace, "needle")
+        search_ids(workspace, "needle")
         named = [name for name in open_files() if "etilqs" in name]
 
         assert named
@@ -230,18 +230,18 @@ except CodedError as error:
 
     def test_after_a_failure_the_next_search_makes_a_new_index(self, workspace: Workspace) -> None:
         put(workspace, "one", "a needle")
-        found(workspace, "needle")
+        search_ids(workspace, "needle")
 
         def fail(_: object) -> None:
             raise sqlite3.OperationalError("database disk image is malformed")
 
         with pytest.raises(CodedError, match="is damaged: search again"):
             workspace.rye.index().search([], fail, take_time)
-        assert ["one"] == found(workspace, "needle")
+        assert ["one"] == search_ids(workspace, "needle")
 
     def test_it_can_be_closed_twice_and_before_it_was_opened(self, workspace: Workspace) -> None:
         workspace.rye.index().close()
         put(workspace, "one", "a needle")
-        assert ["one"] == found(workspace, "needle")
+        assert ["one"] == search_ids(workspace, "needle")
         workspace.rye.index().close()
         workspace.rye.index().close()

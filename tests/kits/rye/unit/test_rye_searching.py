@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from rye_projects import SYSTEM_ITEMS, directive, knowledge, python_tool, yaml_tool
-from rye_searching import answer, found, put
+from rye_searching import answer, put, search_ids
 from rye_workspaces import Workspace, opened
 from waiting import reading_requests
 
@@ -110,8 +110,8 @@ class TestAnswers:
 
         assert ["valid"] == [only(workspace, "greet")["signature"]]
         assert "rye" not in only(workspace, "greet")["preview"]
-        assert [] == found(workspace, "signed")
-        assert [] == found(workspace, fingerprint)
+        assert [] == search_ids(workspace, "signed")
+        assert [] == search_ids(workspace, fingerprint)
         with file.open("a", encoding="utf-8") as stream:
             stream.write("more")
         assert "modified" == only(workspace, "more")["signature"]
@@ -139,7 +139,7 @@ class TestAnswers:
             put(workspace, f"n{number:03d}", f"needle {'ö' * 500}", title=title, tags=tags)
         told = answer(workspace, "needle")
         shown = [result["id"] for result in told["results"]]
-        more = found(workspace, "needle", offset=told["next_offset"])
+        more = search_ids(workspace, "needle", offset=told["next_offset"])
 
         assert size(told) <= MAX_CHARACTERS
         assert (100, len(shown)) == (told["total"], told["next_offset"])
@@ -152,9 +152,9 @@ class TestAnswers:
         put(workspace, "one", "needle")
         monkeypatch.setattr(searching, "LONG", -1.0)
         with reading_requests(), pytest.raises(DeferError):
-            found(workspace, "needle")
+            search_ids(workspace, "needle")
 
-        assert ["one"] == found(workspace, "needle")
+        assert ["one"] == search_ids(workspace, "needle")
 
 
 class TestPages:
@@ -170,7 +170,7 @@ class TestPages:
 
     def test_an_empty_query_lists_all_by_source_type_and_id(self, workspace: Workspace) -> None:
         self.lay(workspace)
-        everything = found(workspace, "  ", source="all")
+        everything = search_ids(workspace, "  ", source="all")
         system = [name for names in SYSTEM_ITEMS.values() for name in sorted(names)]
 
         assert ["d", "a", "b", "c", "x/a", "c", *system] == everything
@@ -178,8 +178,8 @@ class TestPages:
     def test_they_can_be_sorted_by_name_and_by_date(self, workspace: Workspace) -> None:
         self.lay(workspace)
 
-        assert ["a", "x/a", "b", "c", "d"] == found(workspace, "needle", sort_by="name")
-        assert ["c", "x/a", "a", "d", "b"] == found(workspace, "needle", sort_by="date")
+        assert ["a", "x/a", "b", "c", "d"] == search_ids(workspace, "needle", sort_by="name")
+        assert ["c", "x/a", "a", "d", "b"] == search_ids(workspace, "needle", sort_by="date")
 
 
 class TestPreviews:

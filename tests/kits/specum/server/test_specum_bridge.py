@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from driving import Driver, connected, create_project, query
-from making_sessions import client_of, made
+from making_sessions import client_of, session_json
 from specum_imports import IMPORT, followed
 from specum_projects import KITS, STATE
 from specum_runs import TASKS, changing, lay_spec, ok
@@ -121,7 +121,7 @@ def test_an_agent_on_one_task_has_both_kits_and_its_done_task_ticks_its_box(
 ) -> None:
     folder = lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     ok(driver, "ralph_complete_phase", **IMPORT)
-    session = made(root, "task_execution", "--task", "3")
+    session = session_json(root, "task_execution", "--task", "3")
     with (
         client_of(session["mcp_config"], "specum") as specs,
         client_of(session["mcp_config"]) as tasks,
@@ -146,7 +146,7 @@ def test_a_session_on_a_task_gets_it_whatever_spec_is_current(root: Path, driver
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     ok(driver, "ralph_complete_phase", **IMPORT)
     lay_spec(root, "other", state={"phase": "execution"}, tasks="- [ ] 1.1 Another\n")
-    session = made(root, "task_execution", "--task", "4")
+    session = session_json(root, "task_execution", "--task", "4")
     with client_of(session["mcp_config"], "specum") as specs:
         answer = ok(specs, "ralph_implement")
         done = TASKS.replace("- [ ]", "- [x]")

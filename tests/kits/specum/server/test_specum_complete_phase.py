@@ -10,7 +10,7 @@ import pytest
 from command_line import open_folder, texts
 from driving import connected, create_project
 from specum_projects import GOAL, KITS, PHASES, STATE, TASK_LIST, Desk
-from unprivileged import told, unprivileged
+from unprivileged import call_text, unprivileged
 
 NEXT = dict(pairwise(PHASES))
 TOOL = {**{phase: f"ralph_{phase}" for phase in PHASES}, "execution": "ralph_implement"}
@@ -148,8 +148,8 @@ class TestWhatIsMissing:
             before = texts(root / "specs")
             given = {"spec_name": "auth", "phase": "research", "summary": "x"}
             with unprivileged(root, "specum") as wire:
-                answer = told(wire, "ralph_complete_phase", **given)
-                cancelled = told(wire, "ralph_cancel", spec_name="auth")
+                answer = call_text(wire, "ralph_complete_phase", **given)
+                cancelled = call_text(wire, "ralph_cancel", spec_name="auth")
             after = texts(root / "specs")
 
         expected = (

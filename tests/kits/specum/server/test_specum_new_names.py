@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 from driving import context_for, on_context
 from specum_projects import GOAL, Desk
-from unprivileged import told
+from unprivileged import call_text
 from wire import running
 
 
@@ -44,7 +44,9 @@ class TestNames:
             with ThreadPoolExecutor(len(wires)) as pool:
                 answers = list(
                     pool.map(
-                        lambda pair: told(pair[1], "ralph_start", name="same", goal=f"g{pair[0]}"),
+                        lambda pair: call_text(
+                            pair[1], "ralph_start", name="same", goal=f"g{pair[0]}"
+                        ),
                         enumerate(wires),
                     )
                 )

@@ -141,7 +141,7 @@ def calls(tools: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield tool, {**least, **phase, name: value}
 
 
-def laid(root: Path, scene: str) -> None:
+def create_scene(root: Path, scene: str) -> None:
     """Replace the specs of a project with the spec of a scene."""
     for path in sorted((root / "specs").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
@@ -181,7 +181,7 @@ def test_no_word_names_a_tool_or_an_argument_that_the_session_does_not_have(
         told += prompt_texts(driver)
         for scene in scenes:
             for tool, arguments in calls(tools):
-                laid(project, scene)
+                create_scene(project, scene)
                 told.append(driver.ask(tool, arguments)[1])
 
     takes = {name for tool in tools.values() for name in tool["inputSchema"]["properties"]}
@@ -201,7 +201,7 @@ def prompt_texts(driver: Driver) -> list[str]:
 
 def test_guidance_without_the_end_of_a_phase_still_is_whole(project: Path) -> None:
     """Only the sentences on the tool that is missing are left out of a prompt."""
-    laid(project, "research")
+    create_scene(project, "research")
     with connected(project, "researcher", kit="specum") as driver:
         little = ok(driver, "ralph_research")
     with connected(project, kit="specum") as driver:

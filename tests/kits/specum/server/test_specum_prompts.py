@@ -48,7 +48,7 @@ def entries(driver: Driver) -> list[dict[str, Any]]:
     return [prompt.model_dump(mode="json", exclude_none=True) for prompt in found]
 
 
-def said(driver: Driver, name: str, arguments: Mapping[str, str] | None = None) -> str:
+def prompt_text(driver: Driver, name: str, arguments: Mapping[str, str] | None = None) -> str:
     """Return the one message of a prompt."""
     found = driver.portal.call(driver.client.get_prompt, name, dict(arguments or {}))
     (message,) = found.messages
@@ -58,7 +58,7 @@ def said(driver: Driver, name: str, arguments: Mapping[str, str] | None = None) 
 
 def refusal(driver: Driver, name: str, **arguments: str) -> tuple[int, str]:
     try:
-        said(driver, name, arguments)
+        prompt_text(driver, name, arguments)
     except MCPError as error:
         return error.error.code, error.error.message
     raise AssertionError(f"{name} was not refused")
@@ -78,8 +78,8 @@ def test_there_is_a_prompt_for_each_phase_and_four_take_the_name_of_a_spec(perso
 
 def test_a_prompt_leads_to_the_tool_of_its_phase(person: Driver) -> None:
     """The prompt has no instructions: the tool returns them, depending on the spec."""
-    assert LEADS == {name: said(person, name) for name in LEADS}
-    assert f"{CALLED} Then" in said(person, "research", {"spec_name": "auth"})
+    assert LEADS == {name: prompt_text(person, name) for name in LEADS}
+    assert f"{CALLED} Then" in prompt_text(person, "research", {"spec_name": "auth"})
 
 
 @pytest.mark.thorough
@@ -121,7 +121,7 @@ def test_a_prompt_offers_no_argument_that_its_tool_does_not_take(project: Path) 
     """A tool that only uses the current spec has a prompt without a spec name."""
     with connected(project, "least", kit="specum") as driver:
         (prompt,) = entries(driver)
-        text = said(driver, "research")
+        text = prompt_text(driver, "research")
 
     assert [] == prompt.get("arguments", [])
     assert "Call ralph_research and follow its instructions." == text
@@ -129,7 +129,7 @@ def test_a_prompt_offers_no_argument_that_its_tool_does_not_take(project: Path) 
 
 def test_a_session_on_one_task_is_led_to_that_one_alone(project: Path) -> None:
     with connected(project, "task_execution", kit="specum", task_id=1) as driver:
-        text = said(driver, "implement")
+        text = prompt_text(driver, "implement")
 
     assert "to get this session's task" in text
     assert "ALL_TASKS_COMPLETE" not in text

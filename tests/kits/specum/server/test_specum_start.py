@@ -7,7 +7,7 @@ import pytest
 from command_line import open_folder
 from driving import context_for, create_project, on_context
 from specum_projects import FIRST_STATE, GOAL, KITS, NO_GOAL, PHASES, STATE, Desk
-from unprivileged import told, unprivileged
+from unprivileged import call_text, unprivileged
 from wire import running
 
 IGNORED = "specs/.current-spec\n**/.progress.md\n"
@@ -208,10 +208,10 @@ class TestDisk:
             research.write_text("# Known\n", encoding="utf-8")
             before = sorted(root.joinpath("specs").rglob("*"))
             with unprivileged(root, "specum") as wire:
-                new = told(wire, "ralph_start", name="pay", goal=GOAL)
-                again = told(wire, "ralph_start", name="auth", goal=GOAL)
-                switched = told(wire, "ralph_switch", name="auth")
-                deleted = told(wire, "ralph_cancel", spec_name="auth", delete_files=True)
+                new = call_text(wire, "ralph_start", name="pay", goal=GOAL)
+                again = call_text(wire, "ralph_start", name="auth", goal=GOAL)
+                switched = call_text(wire, "ralph_switch", name="auth")
+                deleted = call_text(wire, "ralph_cancel", spec_name="auth", delete_files=True)
             after = sorted(root.joinpath("specs").rglob("*"))
 
         assert (True, 'cannot create the directory "specs/pay": permission denied') == new
@@ -229,7 +229,7 @@ class TestDisk:
         context = context_for(root, "manual")
         with running(root, "specum", *on_context(context)) as wire:
             wire.shake_hands()
-            failed, text = told(wire, "ralph_start", name="auth", goal=GOAL)
+            failed, text = call_text(wire, "ralph_start", name="auth", goal=GOAL)
 
         assert (False, STARTED) == (failed, text)
         assert (root / "docs/specs/auth" / STATE).is_file()

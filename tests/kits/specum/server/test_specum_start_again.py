@@ -6,7 +6,7 @@ import pytest
 from command_line import open_folder, texts
 from driving import create_project
 from specum_projects import FIRST_STATE, GOAL, KITS, NO_GOAL, PHASES, STATE, TASK_LIST, Desk
-from unprivileged import told, unprivileged
+from unprivileged import call_text, unprivileged
 
 
 class TestAgain:
@@ -108,9 +108,9 @@ class TestAgain:
             (spec / STATE).chmod(0)
             spec.chmod(0o777)
             with unprivileged(root, "specum") as wire:
-                begun = told(wire, "ralph_start", name="auth", goal=GOAL)
-                handed = told(wire, "ralph_design", spec_name="auth")
-                listed = told(wire, "ralph_status")
+                begun = call_text(wire, "ralph_start", name="auth", goal=GOAL)
+                handed = call_text(wire, "ralph_design", spec_name="auth")
+                listed = call_text(wire, "ralph_status")
             names = sorted(path.name for path in spec.iterdir())
 
         why = f'cannot read "specs/auth/{STATE}": permission denied'

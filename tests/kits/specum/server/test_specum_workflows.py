@@ -41,7 +41,7 @@ def test_a_spec_goes_from_its_goal_to_its_end_over_a_restart_of_the_server(
     """After each call, the state and the pointer agree, and nothing else has changed."""
     with connected(root, kit="specum", era=era) as driver:
         assert [tool.name for tool in TOOLS] == driver.names()
-        begun(driver, root)
+        start_spec(driver, root)
         for phase, following in (
             ("research", "requirements"),
             ("requirements", "design"),
@@ -63,7 +63,7 @@ def test_a_spec_goes_from_its_goal_to_its_end_over_a_restart_of_the_server(
         cancelled(driver, root)
 
 
-def begun(driver: Driver, root: Path) -> None:
+def start_spec(driver: Driver, root: Path) -> None:
     with changing(root):
         assert "## Spec-driven workflow" in ok(driver, "ralph_help")
         assert "No specs found. Run ralph_start to begin.\n" == ok(driver, "ralph_status")

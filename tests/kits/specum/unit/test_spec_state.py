@@ -55,7 +55,7 @@ def specs(root: Path) -> Specs:
     return Specs(str(root), str(root))
 
 
-def read(root: Path, content: object) -> State | Corrupt | None:
+def parse_state(root: Path, content: object) -> State | Corrupt | None:
     """Return the parsed state of a file with this content; an object is written as JSON."""
     data = content if isinstance(content, bytes) else json.dumps(content).encode()
     (root / FILE).write_bytes(data)
@@ -65,13 +65,13 @@ def read(root: Path, content: object) -> State | Corrupt | None:
 
 
 def fields(root: Path, content: object) -> dict[str, Any]:
-    state = read(root, content)
+    state = parse_state(root, content)
     assert isinstance(state, State)
     return state.fields
 
 
 def why(root: Path, content: object) -> str:
-    state = read(root, content)
+    state = parse_state(root, content)
     assert isinstance(state, Corrupt)
     return state.reason
 
@@ -88,7 +88,9 @@ class TestReading:
             read_state(specs, "../auth")
 
     def test_a_complete_state_is_read(self, root: Path) -> None:
-        state = read(root, {**FRESH, "phase": "tasks", "taskIndex": 4, "lastServedTask": "1.2#2"})
+        state = parse_state(
+            root, {**FRESH, "phase": "tasks", "taskIndex": 4, "lastServedTask": "1.2#2"}
+        )
 
         assert isinstance(state, State)
         assert "tasks" == state.phase
@@ -116,7 +118,7 @@ class TestReading:
     def test_related_specs_have_a_name_and_whatever_else(
         self, root: Path, related: list[dict[str, Any]]
     ) -> None:
-        state = read(root, {**FRESH, "relatedSpecs": related})
+        state = parse_state(root, {**FRESH, "relatedSpecs": related})
 
         assert isinstance(state, State)
         assert related == state.fields["relatedSpecs"]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
-from scripts import said
+from scripts import script_output
 
 from ralphgen.kits.specum.server.store import LARGEST, SHOWN, Specs
 from ralphgen.kits.specum.server.workflow import ensure_ignored
@@ -136,7 +136,7 @@ class TestListing:
     def test_a_folder_that_cannot_be_listed_is_an_error(self, open_root: Path) -> None:
         (open_root / "specs").chmod(0)
 
-        assert 'cannot read "specs": permission denied' == said(
+        assert 'cannot read "specs": permission denied' == script_output(
             UNPRIVILEGED, str(open_root), "specs.names()"
         )
 
@@ -406,7 +406,7 @@ class TestWriting:
     def test_a_full_disk_leaves_only_the_old_file(self, auth: Path) -> None:
         (auth / "research.md").write_text("old", encoding="utf-8")
 
-        message = said(FULL, str(auth.parents[1]))
+        message = script_output(FULL, str(auth.parents[1]))
 
         assert (
             "Failed to write research.md. Check file permissions. "
@@ -419,7 +419,9 @@ class TestWriting:
     def test_protected_files_are_left_alone(self, open_root: Path, locked: str) -> None:
         (open_root / locked).chmod(0o555)
 
-        message = said(UNPRIVILEGED, str(open_root), 'specs.write("auth", "tasks.md", "new")')
+        message = script_output(
+            UNPRIVILEGED, str(open_root), 'specs.write("auth", "tasks.md", "new")'
+        )
 
         assert (
             "Failed to write tasks.md. Check file permissions. "
@@ -432,7 +434,7 @@ class TestWriting:
     def test_unreadable_files_are_an_error(self, open_root: Path) -> None:
         (open_root / "specs/auth/tasks.md").chmod(0)
 
-        assert 'cannot read "specs/auth/tasks.md": permission denied' == said(
+        assert 'cannot read "specs/auth/tasks.md": permission denied' == script_output(
             UNPRIVILEGED, str(open_root), 'specs.read("auth", "tasks.md")'
         )
 
@@ -473,8 +475,9 @@ class TestWriting:
         "call", ['specs.create("refused")', 'specs.set_current("a")', "ensure_ignored(specs)"]
     )
     def test_the_root_of_the_disk_is_not_a_project(self, call: str) -> None:
-        assert 'cannot write specs to "/": start the server in a project directory' == said(
-            UNPRIVILEGED, "/", call
+        assert (
+            'cannot write specs to "/": start the server in a project directory'
+            == script_output(UNPRIVILEGED, "/", call)
         )
 
 
@@ -549,7 +552,7 @@ class TestDeleting:
         before = snapshot(open_root)
         (open_root / locked).chmod(0o555)
 
-        message = said(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
+        message = script_output(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
 
         assert (
             f'cannot delete "specs/auth": permission denied at "{named}"; nothing was changed. '
@@ -562,7 +565,7 @@ class TestDeleting:
         before = snapshot(open_root)
         (open_root / "specs/auth/notes").chmod(0o333)
 
-        message = said(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
+        message = script_output(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
 
         (open_root / "specs/auth/notes").chmod(0o755)
         assert 'permission denied at "specs/auth/notes"' in message
@@ -577,7 +580,7 @@ class TestDeleting:
         os.chown(notes / "a.md", 0, 0)
         notes.chmod(0o1777)
 
-        message = said(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
+        message = script_output(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
 
         assert (
             'only part of "specs/auth" was deleted: operation not permitted; delete the rest by '

@@ -8,7 +8,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.project.queries import Declared, NamedSql, read_queries
 
 
-def read(root: Path, text: str, *, sqlite: bool = True) -> tuple[NamedSql, ...]:
+def read_query_text(root: Path, text: str, *, sqlite: bool = True) -> tuple[NamedSql, ...]:
     folder = root / ".ralph" / "queries"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "a.sql").write_bytes(text.encode())
@@ -17,12 +17,12 @@ def read(root: Path, text: str, *, sqlite: bool = True) -> tuple[NamedSql, ...]:
 
 def refusal(root: Path, text: str, *, sqlite: bool = True) -> str:
     with pytest.raises(ProjectError) as caught:
-        read(root, text, sqlite=sqlite)
+        read_query_text(root, text, sqlite=sqlite)
     return str(caught.value).replace(".ralph/queries/", "")
 
 
 def test_a_query_has_a_name_a_kind_a_sentence_and_parameters(tmp_path: Path) -> None:
-    (query,) = read(
+    (query,) = read_query_text(
         tmp_path,
         "-- all of them\r\n\r\n--name: Overdue :many\r\n-- Tasks past their date,\r\n"
         "--   the most late first.\r\n-- :days integer = 7   how many  days\r\n"
@@ -40,7 +40,7 @@ def test_a_query_has_a_name_a_kind_a_sentence_and_parameters(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("text", ["", "\n", "-- to come\n", "-- SELECT 1;"])
 def test_a_file_may_hold_no_query_yet(tmp_path: Path, text: str) -> None:
-    assert () == read(tmp_path, text)
+    assert () == read_query_text(tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_file_may_hold_no_query_yet(tmp_path: Path, text: str) -> None:
 def test_a_parameter_may_be_left_out_for_its_default(
     tmp_path: Path, said: str, default: object
 ) -> None:
-    (query,) = read(tmp_path, f"-- name: a :one\n-- A.\n-- :x {said}\nSELECT :x AS x")
+    (query,) = read_query_text(tmp_path, f"-- name: a :one\n-- A.\n-- :x {said}\nSELECT :x AS x")
 
     (parameter,) = query.parameters
     assert (True, default) == (parameter.optional, parameter.default)
@@ -125,7 +125,7 @@ def test_all_problems_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_on_postgresql_other_signs_are_operators(tmp_path: Path) -> None:
-    (query,) = read(
+    (query,) = read_query_text(
         tmp_path, "-- name: a :one\n-- A.\nSELECT '{}'::jsonb ? :key AS x, @ 5 AS y", sqlite=False
     )
 

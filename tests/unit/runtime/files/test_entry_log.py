@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from scripts import REPOSITORY, said
+from scripts import REPOSITORY, script_output
 
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.entry_log import PAGE_CHARACTERS, append_entry, read_entries
@@ -226,7 +226,7 @@ def test_an_entry_that_does_not_fit_leaves_the_file_unchanged(tmp_path: Path, ro
     path = tmp_path / "progress.txt"
     path.write_bytes(b"what was there\n")
 
-    told = said(FULL, str(path), str(path.stat().st_size + room))
+    told = script_output(FULL, str(path), str(path.stat().st_size + room))
 
     assert told.startswith('"progress.txt" cannot be written: ')
     assert b"what was there\n" == path.read_bytes()

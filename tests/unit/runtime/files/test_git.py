@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from proved_projects import git, written
+from proved_projects import git, write_files
 
 from ralphgen.runtime.files.git import WITHOUT_FILES, run_git
 from ralphgen.runtime.files.main_tree import Repository, repository_of
@@ -35,13 +35,13 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     """A repository with an edited file, and a user whose filter records where it started."""
     root, home = tmp_path / "p", tmp_path / "home"
     filters = f'[filter "own"]\n clean = "pwd >> \'{home}/started\'; cat"\n'
-    written(root, [(".gitattributes", "*.txt filter=own\n"), ("a.txt", "a\n")])
+    write_files(root, [(".gitattributes", "*.txt filter=own\n"), ("a.txt", "a\n")])
     git(root, "init", "--quiet")
     git(root, "add", "--all")
     git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "A")
     identity = "[user]\n name = a\n email = a@b\n"
-    written(home, [(".gitconfig", identity + filters)])
-    written(root, [("a.txt", "b\n")])
+    write_files(home, [(".gitconfig", identity + filters)])
+    write_files(root, [("a.txt", "b\n")])
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     found = repository_of(str(root))
@@ -84,7 +84,7 @@ def test_only_commands_that_convert_files_list_the_settings(
 ) -> None:
     log = tmp_path / "log"
     real = shutil.which("git")
-    written(tmp_path, [("bin/git", f"#!/bin/sh\necho x >> '{log}'\nexec '{real}' \"$@\"\n")])
+    write_files(tmp_path, [("bin/git", f"#!/bin/sh\necho x >> '{log}'\nexec '{real}' \"$@\"\n")])
     (tmp_path / "bin/git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
     run_git(repository, ["-c", "core.bare=false", "rev-parse", "HEAD"], settings=())

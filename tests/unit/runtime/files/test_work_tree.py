@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from proved_projects import git, written
+from proved_projects import git, write_files
 
 from ralphgen.runtime.files.protection import pattern_of
 from ralphgen.runtime.files.work_tree import (
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 def tree(tmp_path: Path) -> Path:
     """A repository with a file, a nested repository, and something that is ignored."""
     root = tmp_path / "tree"
-    written(
+    write_files(
         root,
         [
             (".gitignore", "*.log\nbuild/\n"),
@@ -143,7 +143,7 @@ def test_modes_and_targets_of_links_count_and_links_are_not_followed(tree: Path)
 
 
 def test_a_commit_changes_nothing(tree: Path) -> None:
-    written(tree, [("src/new.py", "n")])
+    write_files(tree, [("src/new.py", "n")])
     before = tree_digest(tree_files(str(tree)))
     git(tree, "add", "src")
     git(tree, "commit", "--quiet", "--message", "more")
@@ -179,13 +179,13 @@ OWN = {
 
 def _spec(tree: Path) -> None:
     """Let specum work on one spec."""
-    written(tree, [(".ralph/mcp/project.json", SPECUM), ("specs/.current-spec", "a\n")])
+    write_files(tree, [(".ralph/mcp/project.json", SPECUM), ("specs/.current-spec", "a\n")])
 
 
 def test_files_that_ralphgen_writes_while_work_is_done_do_not_count(tree: Path) -> None:
     _spec(tree)
     before = tree_digest(tree_files(str(tree)))
-    written(tree, [*OWN.items()])
+    write_files(tree, [*OWN.items()])
     git(tree, "add", "--force", *OWN)
 
     assert before == tree_digest(tree_files(str(tree)))
@@ -209,9 +209,9 @@ TEXTS = (
 )
 def test_code_by_the_name_of_an_own_file_counts(tree: Path, path: str) -> None:
     _spec(tree)
-    written(tree, [(path, "import os\n")])
+    write_files(tree, [(path, "import os\n")])
     before = tree_files(str(tree))
-    written(tree, [(path, "import os; os._exit(0)\n")])
+    write_files(tree, [(path, "import os; os._exit(0)\n")])
 
     assert [path] == differing_files(before, tree_files(str(tree)))
 
@@ -221,21 +221,21 @@ def test_text_of_a_session_that_is_made_up_counts(tree: Path) -> None:
     found = []
     for known in ([], ["opus_review-7-20260211T080000Z-abcd"]):
         for name in ("prompt.md", "transcript.jsonl", "gemini/.gemini/a.md"):
-            written(tree, [(f"{SESSION}/{name}", "echo\n")])
+            write_files(tree, [(f"{SESSION}/{name}", "echo\n")])
         found.append(len(tree_files(str(tree), {**rules, "sessions": known})))
 
     assert found[0] == found[1] + 3
 
 
 def test_link_by_the_name_of_an_own_file_counts(tree: Path) -> None:
-    written(tree, [(".ralph/worktrees/a", "")])
+    write_files(tree, [(".ralph/worktrees/a", "")])
     (tree / ".ralph/worktrees/1.lock").symlink_to("../../build/out")
 
     assert ".ralph/worktrees/1.lock" in tree_files(str(tree))
 
 
 def test_project_without_a_file_of_sqlite_leaves_none_out(tree: Path) -> None:
-    written(tree, [(".ralph/db/ralph.db", SQLITE)])
+    write_files(tree, [(".ralph/db/ralph.db", SQLITE)])
     rules = session_rules(str(tree), str(tree), database="")
 
     assert ".ralph/db/ralph.db" in tree_files(str(tree), rules)
@@ -256,16 +256,18 @@ def test_project_without_a_file_of_sqlite_leaves_none_out(tree: Path) -> None:
 )
 def test_any_other_file_below_ralph_counts_though_it_is_ignored(tree: Path, path: str) -> None:
     _spec(tree)
-    written(tree, [(".gitignore", "/.ralph/\n"), (".ralph/.gitignore", "*\n"), (path, "1")])
+    write_files(tree, [(".gitignore", "/.ralph/\n"), (".ralph/.gitignore", "*\n"), (path, "1")])
     before = tree_files(str(tree))
-    written(tree, [(path, "2")])
+    write_files(tree, [(path, "2")])
 
     assert [path] == differing_files(before, tree_files(str(tree)))
 
 
 def test_a_repository_in_place_of_a_file_of_specum_is_a_repository(tree: Path) -> None:
     inner = [f"{name}/{file}" for name in STATES for file in ("i.py", ".git/HEAD", ".git/refs/x")]
-    written(tree, [(path, "ref: refs/heads/x") for path in [*inner, ".progress.md/.git/objects/x"]])
+    write_files(
+        tree, [(path, "ref: refs/heads/x") for path in [*inner, ".progress.md/.git/objects/x"]]
+    )
 
     assert ".progress.md/i.py" in tree_files(str(tree))
     assert ".progress.md" in nested_repositories(str(tree), [])
@@ -284,21 +286,21 @@ def test_only_ticks_of_the_current_spec_do_not_count(
     tree: Path, path: str, protect: list[str], differing: list[str]
 ) -> None:
     _spec(tree)
-    written(tree, [(path, "- [ ] one\n- [ ] two\n")])
+    write_files(tree, [(path, "- [ ] one\n- [ ] two\n")])
     before = tree_files(str(tree), None, protect)
-    written(tree, [(path, "- [x] one\n- [ ] two\n")])
+    write_files(tree, [(path, "- [x] one\n- [ ] two\n")])
 
     assert differing == differing_files(before, tree_files(str(tree), None, protect))
 
-    written(tree, [(path, "- [x] other\n- [ ] two\n")])
+    write_files(tree, [(path, "- [x] other\n- [ ] two\n")])
 
     assert [path] == differing_files(before, tree_files(str(tree), None, protect))
 
 
 def test_ticks_count_without_specum(tree: Path) -> None:
-    written(tree, [("specs/.current-spec", "a"), ("specs/a/tasks.md", "- [ ] one\n")])
+    write_files(tree, [("specs/.current-spec", "a"), ("specs/a/tasks.md", "- [ ] one\n")])
     before = tree_files(str(tree))
-    written(tree, [("specs/a/tasks.md", "- [x] one\n")])
+    write_files(tree, [("specs/a/tasks.md", "- [x] one\n")])
 
     assert ["specs/a/tasks.md"] == differing_files(before, tree_files(str(tree)))
 
@@ -321,7 +323,7 @@ SEEN = [
 
 @pytest.mark.parametrize("folder", ["", "part"])
 def test_the_rules_of_a_sessions_start_leave_out_what_git_ignores(tree: Path, folder: str) -> None:
-    written(tree, [*RULES, *((path, "") for path in SEEN)])
+    write_files(tree, [*RULES, *((path, "") for path in SEEN)])
     root = str(tree / folder) if folder else str(tree)
     rules = json.loads(json.dumps(session_rules(root, root)))
 
@@ -333,8 +335,8 @@ def test_rules_that_are_newer_than_a_session_hide_nothing_from_it(tree: Path) ->
     root = str(tree)
     rules = session_rules(root, root)
     before = tree_files(root, rules)
-    written(tree, [("new/i.py", "1"), ("new/.gitignore", "*\n"), (".gitignore", "*\n")])
-    written(tree, [("nested/.gitignore", "*\n"), (".git/info/exclude", "*\n"), ("a.log", "")])
+    write_files(tree, [("new/i.py", "1"), ("new/.gitignore", "*\n"), (".gitignore", "*\n")])
+    write_files(tree, [("nested/.gitignore", "*\n"), (".git/info/exclude", "*\n"), ("a.log", "")])
     git(tree, "rm", "--cached", "--quiet", "--force", "run.log", "src/a.py")
     found = tree_files(root, rules)
 
@@ -344,13 +346,13 @@ def test_rules_that_are_newer_than_a_session_hide_nothing_from_it(tree: Path) ->
 
 def test_a_planted_repository_is_named_and_every_file_counts(tree: Path) -> None:
     root = tree / "part"
-    written(root, [("a.py", "1"), ("b.log", "1")])
+    write_files(root, [("a.py", "1"), ("b.log", "1")])
     rules = session_rules(str(root), str(root))
     before = tree_files(str(root), rules)
-    written(
+    write_files(
         root, [(f".git/{name}", "ref: refs/heads/x") for name in ("HEAD", "refs/x", "objects/x")]
     )
-    written(root, [(".gitignore", "*\n")])
+    write_files(root, [(".gitignore", "*\n")])
 
     assert ["a.py"] == [*before]
     assert [".gitignore", "a.py", "b.log"] == [*tree_files(str(root), rules)]
@@ -365,10 +367,10 @@ def test_a_planted_repository_is_named_and_every_file_counts(tree: Path) -> None
     ],
 )
 def test_protected_files_count_wherever_they_are(tree: Path, path: str) -> None:
-    written(tree, [(".gitignore", "helper.py\nbuild/\nnode_modules/\n")])
+    write_files(tree, [(".gitignore", "helper.py\nbuild/\nnode_modules/\n")])
     globs = ["**/helper.py"]
     before = tree_files(str(tree), None, globs)
-    written(tree, [(path, "1")])
+    write_files(tree, [(path, "1")])
     after = tree_files(str(tree), None, globs)
 
     assert [path] == differing_files(before, after)
@@ -376,20 +378,20 @@ def test_protected_files_count_wherever_they_are(tree: Path, path: str) -> None:
 
 
 def test_ignored_files_that_are_protected_count_in_any_unicode_form(tree: Path) -> None:
-    written(tree, [("te\u0301st/run.log", "")])
+    write_files(tree, [("te\u0301st/run.log", "")])
 
     assert "te\u0301st/run.log" in tree_files(str(tree), None, ["t\xe9st/**"])
 
 
 def test_without_a_repository_all_files_count(tmp_path: Path) -> None:
-    written(tmp_path, [(".gitignore", "*.log\n"), ("a.log", "1"), ("b/c", "2")])
+    write_files(tmp_path, [(".gitignore", "*.log\n"), ("a.log", "1"), ("b/c", "2")])
 
     assert [".gitignore", "a.log", "b/c"] == [*tree_files(str(tmp_path))]
 
 
 def test_all_files_count_without_a_readable_index(tree: Path) -> None:
     """Otherwise tracked files that a new rule ignores would be left out."""
-    written(tree, [(".git/index", "junk"), (".gitignore", "src/a.py\n")])
+    write_files(tree, [(".git/index", "junk"), (".gitignore", "src/a.py\n")])
 
     assert "src/a.py" in tree_files(str(tree))
 
@@ -403,7 +405,7 @@ def test_without_git_all_files_count(tree: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_project_in_a_larger_repository_heeds_the_rules_above_it(tree: Path) -> None:
-    written(tree, [("part/a.py", "1"), ("part/b.log", "1")])
+    write_files(tree, [("part/a.py", "1"), ("part/b.log", "1")])
 
     assert ["a.py"] == [*tree_files(str(tree / "part"))]
 
@@ -460,7 +462,7 @@ def test_globs_ignore_case_if_the_file_system_does(tmp_path: Path) -> None:
 
 
 def test_protected_are_the_globs_and_the_settings_of_ralphgen(tree: Path) -> None:
-    written(
+    write_files(
         tree,
         [
             (".ralph/ralphgen.toml", ""),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from scripts import said
+from scripts import script_output
 
 from ralphgen.runtime.files import create_folder, replace_file, write_new
 
@@ -150,7 +150,9 @@ class TestReplacing:
     def test_protected_files_remain(self, anyones: Path, locked: str) -> None:
         (anyones / locked).chmod(0o555)
 
-        assert "permission denied" == said(LIMITED, str(anyones), 'replace_file("a", b"new")')
+        assert "permission denied" == script_output(
+            LIMITED, str(anyones), 'replace_file("a", b"new")'
+        )
         assert {"a": b"old"} == contents(anyones)
 
     @pytest.mark.slow
@@ -164,7 +166,7 @@ class TestReplacing:
         ],
     )
     def test_a_full_disk_leaves_all_as_it_was(self, anyones: Path, code: str) -> None:
-        assert "file too large" == said(LIMITED, str(anyones), code)
+        assert "file too large" == script_output(LIMITED, str(anyones), code)
         assert {"a": b"old"} == contents(anyones)
 
     def test_it_is_on_the_disk_before_it_has_its_name(

@@ -53,7 +53,7 @@ def write(database: Database, text: str) -> None:
     database.writing(lambda: database.change(UPDATE, (text,)))
 
 
-def read(path: Path) -> list[tuple[str]]:
+def read_rows(path: Path) -> list[tuple[str]]:
     with closing(sqlite3.connect(path)) as connection:
         assert [("ok",)] == connection.execute("PRAGMA integrity_check").fetchall()
         return connection.execute("SELECT text FROM notes").fetchall()
@@ -118,7 +118,7 @@ def test_a_log_is_noticed_that_there_was_none_of_at_the_start(path: Path) -> Non
         write(database, "lost")
     database.close()
 
-    assert [("kept",)] == read(path)
+    assert [("kept",)] == read_rows(path)
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_of_two_connections_in_a_process_the_second_keeps_its_locks(path: Path) 
     second.close()
 
     assert b"BlockingIOError" in tried.stderr
-    assert [("kept",)] == read(path)
+    assert [("kept",)] == read_rows(path)
     assert ["copy.db", "ralph.db"] == sorted(file.name for file in path.parent.iterdir())
 
 
