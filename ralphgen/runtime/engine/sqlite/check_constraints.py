@@ -123,7 +123,7 @@ def _listed(expression: list[str]) -> tuple[str, list[str]] | None:
 def _in_list(tokens: list[str]) -> tuple[str, list[str]] | None:
     match _split(_unwrapped(tokens), "IN"):
         case [left, ["(", *inner, ")"]]:
-            column, values = _column(left), _literals(inner)
+            column, values = _name_of(left), _literals(inner)
             return None if column is None or values is None else (column, values)
     return None
 
@@ -132,11 +132,11 @@ def _null_test(tokens: list[str]) -> str | None:
     tokens = _unwrapped(tokens)
     words = _upper(tokens)
     if words[-1:] == ["ISNULL"]:
-        return _column(tokens[:-1])
-    return _column(tokens[:-2]) if words[-2:] == ["IS", "NULL"] else None
+        return _name_of(tokens[:-1])
+    return _name_of(tokens[:-2]) if words[-2:] == ["IS", "NULL"] else None
 
 
-def _column(tokens: list[str]) -> str | None:
+def _name_of(tokens: list[str]) -> str | None:
     """Return the folded name of a column that stands alone."""
     tokens = _unwrapped(tokens)
     name = _name(tokens[0]) if len(tokens) == 1 else None
