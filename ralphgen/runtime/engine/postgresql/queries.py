@@ -35,7 +35,7 @@ def asking(query: Query) -> Run:
         def work() -> dict[str, Any]:
             connection = workspace.database.connection
             connection.execute(f"SET LOCAL statement_timeout = {milliseconds}".encode())
-            names, rows = _run(workspace, query, wrapped, values)
+            names, rows = _of_query(workspace, query, wrapped, values)
             found: dict[str, Any] = answer(query, records(names, rows), skipped, limit)
             return found
 
@@ -52,12 +52,12 @@ def changing(query: Query) -> Run:
     def run(workspace: Any, values: dict[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
         if workspace.database.before_changes is not None:
             workspace.database.before_changes()
-        return _run(workspace, query, query.sql, values)
+        return _of_query(workspace, query, query.sql, values)
 
     return changing_by(query, run)
 
 
-def _run(
+def _of_query(
     workspace: Any, query: Query, sql: str, values: dict[str, Any]
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return the names of the columns and the rows; raises `ToolError` for invalid values."""
