@@ -11,7 +11,8 @@ from ..queries import kept_records
 from .closing import WRITING, is_forged
 from .database import Database, in_memory
 from .library import sqlite3
-from .query_rules import WARMING
+from .query_reader import DEFINITION, exact
+from .query_rules import LONGEST, WARMING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     Objects = Sequence[tuple[str, str, str]]
     Records = list[dict[str, Any]]
 
-LONGEST = 10_000_000  # bytes of a value
 LEDGER = "what ralphgen keeps for itself cannot be written"
 READS = "project.rows only reads: use project.write"
 WRITES = "project.write takes only INSERT, UPDATE, DELETE and SELECT"
@@ -29,8 +29,7 @@ ALWAYS_HIDDEN = ("disciplines.mcp_servers",)  # may hold secrets
 _INTERNAL = (PREFIX, "sqlite_", "pragma_")
 _ROWIDS = {"rowid", "oid", "_rowid_"}
 _FUNCTIONS = ("last_insert_rowid",)  # return the key of a row, which may be hidden
-_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION)
-_DEFINITION = "CREATE VIEW "  # starts each view in the schema table
+_HARMLESS = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION)
 _TOKENS = (
     r"""(?s)--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|"(?:[^"]|"")*"|"""
     r"""`(?:[^`]|``)*`|\[[^\]]*\]|[\w$\u0080-\U0010ffff]+|\S"""
@@ -83,7 +82,7 @@ class StatementGuard:
                 reason = f'a statement of a tool cannot read "{first}.{second}"'
         elif action == sqlite3.SQLITE_FUNCTION and column in _FUNCTIONS:
             reason = f'a statement of a tool cannot use the function "{column}"'
-        elif action not in _READING:
+        elif action not in _HARMLESS:
             is_search = (action, table) == (sqlite3.SQLITE_PRAGMA, "data_version")  # FTS5 uses it
             reason = "" if is_search else WRITES if self._writes else READS
         self.refused = self.refused or reason
@@ -140,7 +139,7 @@ class StatementReader(Database):
     def _replace_view(self, name: str, sql: str) -> None:
         columns = _columns(self.connection, name)
         if not _refusal(sql) and len(_shown(name, columns, self.hidden)) == len(columns):
-            self.change(f"CREATE TEMP VIEW {sql.removeprefix(_DEFINITION)}")
+            self.change(f"CREATE TEMP VIEW {sql.removeprefix(DEFINITION)}")
         else:
             self._hide(name)
 
@@ -149,7 +148,7 @@ class StatementReader(Database):
         self._view(name, (), quoted(f"{name} without hidden columns"))
 
     def _view(self, name: str, columns: Sequence[str], source: str) -> None:
-        listed = ", ".join(map(_exact, columns)) or "1"
+        listed = ", ".join(map(exact, columns)) or "1"
         names = f"({listed})" if columns else ""
         body = ("SELECT", listed, "FROM", source)
         self.change(f"CREATE TEMP VIEW {quoted(name)}{names} AS {' '.join(body)}")
@@ -380,8 +379,3 @@ def _name(token: str) -> str:
 def _tokens(sql: str) -> list[str]:
     found = re.findall(_TOKENS, sql)
     return [token for token in found if not token.startswith(("--", "/*"))]
-
-
-def _exact(column: str) -> str:
-    """Return a column in backticks: SQLite takes "name" as a text if there is no such column."""
-    return f"`{column.replace('`', '``')}`"

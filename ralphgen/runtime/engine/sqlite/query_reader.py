@@ -46,7 +46,7 @@ class QueryReader(Database):
                 self.change(f"DROP VIEW temp.{quoted(name)}")
             for name, columns in query.reads.items():
                 if name not in query.views:
-                    listed = ", ".join(map(_exact, columns)) or "1"
+                    listed = ", ".join(map(exact, columns)) or "1"
                     names = f"({listed})" if columns else ""
                     body = ("SELECT", listed, "FROM", f"main.{quoted(name)}")
                     self.change(f"CREATE TEMP VIEW {quoted(name)}{names} AS {' '.join(body)}")
@@ -61,6 +61,6 @@ class QueryReader(Database):
         self._shown = None
 
 
-def _exact(column: str) -> str:
+def exact(column: str) -> str:
     """Return a column in backticks: SQLite takes "name" as a text if there is no such column."""
     return f"`{column.replace('`', '``')}`"
