@@ -12,12 +12,9 @@ DRIVERS = {"sqlite3", "_sqlite3", "psycopg"}
 FLAGS = {"TYPED", "KEEPS_ENTRIES"}
 PLACES = {"DatabasePlace", "database_place", "engine_of", "is_on_server"}
 INTERFACE = {
-    "check_constraints.py",
-    "closing.py",
     "database.py",
     "journal.py",
     "library.py",
-    "own_statements.py",
     "queries.py",
     "revocations.py",
     "schema.py",

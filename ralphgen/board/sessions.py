@@ -63,7 +63,7 @@ from ralphgen.ledger.undo import LineResult, RowResult, Undone, finish_undone, u
 from ralphgen.planning.model import Names
 from ralphgen.project.database import open_database
 from ralphgen.project.git import ask_git, begin_of_git
-from ralphgen.runtime.engine.closing import MET
+from ralphgen.runtime.engine.ledger import MET
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import AT_ONCE, NO_LINK
 from ralphgen.runtime.files.entry_log import without_controls

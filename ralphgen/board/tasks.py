@@ -16,7 +16,7 @@ from ralphgen.board.project import Hold, holds_of, read_claims
 from ralphgen.board.record import ShownPage, page_number, page_of, typed_task
 from ralphgen.board.text import days_since, line, natural
 from ralphgen.kits.ralph.rows import Rows
-from ralphgen.runtime.engine.closing import MET
+from ralphgen.runtime.engine.ledger import MET
 from ralphgen.runtime.tasks.claims import (
     PRIORITIES,
     UNKNOWN,

@@ -55,8 +55,7 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.tables import read_state, remove_tables
     from ralphgen.project.database import opened_database
-    from ralphgen.runtime.engine.entries import KEPT
-    from ralphgen.runtime.engine.ledger import MARKER
+    from ralphgen.runtime.engine.ledger import KEPT, MARKER
     from ralphgen.runtime.tasks.claims import live_claims
     from ralphgen.terminal.person import agrees
 
@@ -202,7 +201,7 @@ def _root_for_a_person(path: Path, command: str) -> Path:
 def _say_entries(root: Path) -> None:
     """Say how many entries of state files are rows now, where they are."""
     from ralphgen.ledger.tables import read_state
-    from ralphgen.runtime.engine.entries import KEPT
+    from ralphgen.runtime.engine.ledger import KEPT
 
     if entries := read_state(root).rows.get(KEPT, 0):
         say(

@@ -53,8 +53,7 @@ from ralphgen.project.git import HASHES, ask_git, object_name, read_files_of_git
 from ralphgen.project.root import CONFIG, FOLDER, has_database
 from ralphgen.project.schema import FORMERLY, RENUMBERED_BY
 from ralphgen.runtime.engine import quoted
-from ralphgen.runtime.engine.entries import PREFIX
-from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.ledger import MARKER, PREFIX
 from ralphgen.runtime.files.git import GitResult, run_git
 from ralphgen.runtime.files.main_tree import repository_of
 from ralphgen.runtime.processes.secrets import masked, passed_on

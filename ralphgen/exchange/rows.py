@@ -21,7 +21,7 @@ from ralphgen.project.root import CONFIG
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.encoding import read_written_json, write_written_json
 from ralphgen.runtime.engine import quoted
-from ralphgen.runtime.engine.entries import PREFIX
+from ralphgen.runtime.engine.ledger import PREFIX
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.processes.secrets import MASK, masked_server
 from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, encode

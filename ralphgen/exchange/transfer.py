@@ -28,8 +28,7 @@ from ralphgen.project.inspect import names_of
 from ralphgen.project.root import CONFIG, project_home
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, table_names
 from ralphgen.runtime.engine import quoted
-from ralphgen.runtime.engine.entries import KEPT, PREFIX
-from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.ledger import KEPT, MARKER, PREFIX
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.journal import watch
 from ralphgen.runtime.engine.schema import fold

@@ -11,8 +11,7 @@ from ralphgen.errors import MissingError, ProjectError, RalphgenError, suggestio
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.database import Snapshot, open_database
 from ralphgen.runtime.encoding import exact_number
-from ralphgen.runtime.engine.entries import KEPT, NO_ROW, TABLE
-from ralphgen.runtime.engine.ledger import RECORDED, SESSION_COLUMNS
+from ralphgen.runtime.engine.ledger import KEPT, NO_ROW, RECORDED, SESSION_COLUMNS, TABLE
 from ralphgen.runtime.engine.stored_rows import SpelledNumber, values_of
 from ralphgen.runtime.errors import one_line
 

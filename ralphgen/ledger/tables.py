@@ -16,8 +16,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.project.database import Snapshot, open_database, opened_database
 from ralphgen.project.root import project_home
 from ralphgen.project.schema import table_names
-from ralphgen.runtime.engine.entries import KEPT
-from ralphgen.runtime.engine.ledger import BASELINE, EVIDENCE, MARKER
+from ralphgen.runtime.engine.ledger import BASELINE, EVIDENCE, KEPT, MARKER
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.files.entry_log import write_entry

@@ -29,8 +29,7 @@ from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.database import module_of, open_database, opened_database
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine import quoted
-from ralphgen.runtime.engine.closing import DONE
-from ralphgen.runtime.engine.entries import KEPT, finish_undo, moment
+from ralphgen.runtime.engine.ledger import DONE, KEPT, finish_undo, moment
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 from ralphgen.runtime.tasks.claims import (
     drop_merge,

@@ -31,11 +31,10 @@ from ralphgen.project.root import (
 )
 from ralphgen.runtime.engine import PATIENCE as LONG
 from ralphgen.runtime.engine.postgresql import database as postgresql
-from ralphgen.runtime.engine.postgresql.dsn import DsnError
 from ralphgen.runtime.engine.postgresql.failures import LOGINS, MISSING
-from ralphgen.runtime.engine.postgresql.library import settings
+from ralphgen.runtime.engine.postgresql.library import DsnError, settings
 from ralphgen.runtime.engine.sqlite import database as sqlite
-from ralphgen.runtime.engine.sqlite.closing import OWN
+from ralphgen.runtime.engine.sqlite.journal import OWN
 from ralphgen.runtime.errors import StartError, ToolError
 
 if TYPE_CHECKING:

@@ -86,8 +86,7 @@ from ralphgen.project.schema import (
     table_names,
 )
 from ralphgen.project.toml import TomlFile, read_toml
-from ralphgen.runtime.engine.entries import PREFIX
-from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.ledger import MARKER, PREFIX
 from ralphgen.runtime.engine.schema import fingerprint, fold, new_columns, only_served
 from ralphgen.runtime.values import nearest
 

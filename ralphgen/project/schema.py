@@ -14,7 +14,7 @@ from ralphgen.project.model import Column, Names, Schema, Table, table_facts
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.schema import TABLES, fingerprint, fold
-from ralphgen.runtime.engine.sqlite.check_constraints import check_values, sql_tokens
+from ralphgen.runtime.engine.sqlite.schema import check_values, sql_tokens
 from ralphgen.runtime.errors import ToolError
 
 REQUIRED_COLUMNS = {

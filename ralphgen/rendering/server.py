@@ -263,7 +263,7 @@ def _runtime(kits: Sequence[KitPlan], engine: str, *more: str) -> Files:
         if kit.has_database:
             needed += [f"runtime/engine/{engine}/{name}.py" for name in ("database", "journal")]
         if any(tool.run.startswith(f"{MODULE}.") for tool in kit.tools):
-            needed.append(f"runtime/engine/{engine}/own_statements.py")
+            needed.append(f"runtime/engine/{engine}/queries.py")
     found: Files = {}
     while needed:
         path = needed.pop()

@@ -14,8 +14,7 @@ from ralphgen.ledger.tables import now
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.model import Schema
 from ralphgen.project.root import has_database
-from ralphgen.runtime.engine.closing import MET
-from ralphgen.runtime.engine.ledger import MARKER, close_session
+from ralphgen.runtime.engine.ledger import MARKER, MET, close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks import assignment, claims
 from ralphgen.runtime.tasks.claims import (

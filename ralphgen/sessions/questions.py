@@ -13,7 +13,7 @@ from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import writing_tasks
 from ralphgen.ledger.tables import VERSION, no_ledger, read_state
 from ralphgen.project.database import open_database
-from ralphgen.runtime.engine.entries import moment
+from ralphgen.runtime.engine.ledger import moment
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks import Tables, comments, task_row
 from ralphgen.runtime.tasks.claims import BLOCKED, PENDING, other_claim, refusal_of

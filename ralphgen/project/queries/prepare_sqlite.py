@@ -40,12 +40,13 @@ from ralphgen.project.queries import (
 )
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.schema import fold
-from ralphgen.runtime.engine.sqlite.own_statements import folded, missing_tables
-from ralphgen.runtime.engine.sqlite.query_rules import (
+from ralphgen.runtime.engine.sqlite.queries import (
     FUNCTIONS,
     TABLE_FUNCTIONS,
     WARMING,
+    folded,
     is_counted,
+    missing_tables,
 )
 from ralphgen.runtime.engine.sqlite.schema import affinity
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Protocol, TypeVar
 
-    from .closing import MayClose, Moved
+    from .ledger import MayClose, Moved
 
     Column = dict[str, Any]
     Keys = list[tuple[str, list[tuple[str, str]]]]
@@ -421,7 +421,7 @@ class DatabaseBase:
     @property
     def statements(self: Database) -> Statements:
         """The statements of custom tools."""
-        found: Statements = _module_beside(self, "own_statements")
+        found: Statements = _module_beside(self, "queries")
         return found
 
     def another(self: Database, patience: float = PATIENCE) -> Database:

@@ -1,18 +1,27 @@
-"""Reads and writes ralphgen's own tables in a project's database: sessions and evidence.
+"""Reads and writes ralphgen's own tables in a project's database: sessions, evidence and journal.
 
-`ralphgen/ledger/schema.sql` defines them; not every project has them.
+`ralphgen/ledger/schema.sql` defines them; not every project has them. The module also has the rule
+that each engine applies to every write: no task becomes done unless it may. An engine detects such
+a change with temporary triggers, or compares the tasks before the commit. Then it calls `MayClose`,
+no matter which statement, trigger or foreign key wrote the row.
 """
 
 from __future__ import annotations
 
 import json
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from . import Database, Snapshot
+
+    MayClose = Callable[[int], bool]  # returns whether a task may become done now
+    Moved = Sequence[tuple[int, str]]  # ids of tasks with their new status, done or skipped
+    from collections.abc import Callable
+
 
 SESSION_ID = r"[A-Za-z0-9_-]{1,160}"  # the session id in a token
 MARKER = "ralphgen_ledger"  # exists if there is a ledger; holds its version
@@ -273,3 +282,106 @@ def _known(facts: Mapping[str, Any]) -> list[str]:
     if unknown:
         raise KeyError(unknown[0])
     return [*facts]
+
+
+TABLE = "ralphgen_journal"
+KEPT = "ralphgen_entries"  # the table of state file entries, on engines with one
+PREFIX = "ralphgen_"  # of the tables and triggers of ralphgen
+NO_ROW = ""  # the key of a journal entry about a state file line
+_UNFINISHED = """
+    SELECT j.table_name, u.copy, j.before, j.after
+    FROM ralphgen_unfinished AS u JOIN ralphgen_journal AS j USING (number) ORDER BY number
+"""
+ENDED = "UPDATE ralphgen_sessions SET ended = ?, outcome = 'ended' WHERE id = ?"
+ENTRY = f"INSERT INTO {TABLE} (time, session, tool, table_name, row_key, before, after)"
+
+
+def finish_undo(
+    database: Database, rewrite: Callable[[str, str, list[tuple[str, bool]]], None]
+) -> None:
+    """Finish a stopped undo; within a transaction.
+
+    `rewrite` takes the name of a state file, the name of the copy to replace it with, and pairs of
+    a line and whether to restore it; it does nothing if the copy is missing. Raises `OSError` if
+    `rewrite` does.
+    """
+    left: dict[tuple[str, str], list[tuple[str, bool]]] = {}
+    for file, copy, before, after in database.rows(_UNFINISHED):
+        line = json.loads(after or before)["line"]
+        left.setdefault((file, copy), []).append((line, before is None))
+    for (file, copy), lines in left.items():
+        rewrite(file, copy, lines)
+    if left:
+        database.change("DELETE FROM ralphgen_unfinished")
+
+
+def moment() -> str:
+    """Return the time in UTC in the format of the ledger: 2026-02-10T17:56:00Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+DONE, SKIPPED = "done", "skipped"
+MET = (DONE, SKIPPED)  # statuses that satisfy a dependency
+
+
+def is_done(status: object) -> bool:
+    """Return whether a status is done, in any case: the vocabulary of a project may have "Done"."""
+    return isinstance(status, str) and status.lower() == DONE
+
+
+def nobody(_task: int) -> bool:
+    """Let no task become done."""
+    return False
+
+
+def refused(task: object) -> str:
+    """Return why a write is refused that sets a task to done."""
+    return (
+        f"task {task} cannot become done by this write: nothing was changed; close it with "
+        f'set_task_status, or the user with "ralphgen task status {task} done"'
+    )
+
+
+FORGED = (
+    "a trigger of the database writes what ralphgen keeps for itself: nothing was changed; ask the "
+    "user to remove the trigger, rule or function"
+)
+
+
+class SessionJournal:
+    """Records an entry for each row that a connection changes from now on.
+
+    `session` is the id of the writer. `facts` are the values of its ledger row, by the names of
+    `SESSION_COLUMNS`; a missing row is added. If the session `ends_with_writes`, the ledger counts
+    its last write as its end. `tool` returns the name of the current tool.
+    """
+
+    __slots__ = ("_database", "_ends_with_writes", "_facts", "_tool", "_version", "session")
+
+    def __init__(
+        self,
+        database: Database,
+        session: str,
+        facts: Mapping[str, Any],
+        tool: Callable[[], str],
+        *,
+        ends_with_writes: bool = False,
+    ) -> None:
+        self.session = session
+        self._database = database
+        self._ends_with_writes = ends_with_writes
+        self._facts = facts
+        self._tool = tool
+        self._version = -1  # the schema version of the triggers
+        self._attach()
+
+    def _attach(self) -> None:
+        """Prepare the connection for its triggers."""
+
+    def _open_session(self) -> tuple[Any, ...] | None:
+        """Add the session's row if it is missing; else return a row with the end of the session."""
+        sql = "SELECT ended FROM ralphgen_sessions WHERE id = ?"
+        found = self._database.row(sql, (self.session,))
+        if found is None:
+            open_session(self._database, self.session, {**self._facts, "started": moment()})
+        return found

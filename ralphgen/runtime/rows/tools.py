@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from ..engine import quoted
-from ..engine.entries import PREFIX
+from ..engine.ledger import PREFIX
 from ..errors import ToolError
 from ..statements import in_child
 from ..values import PAGE, fitted, nearest, page, shortened

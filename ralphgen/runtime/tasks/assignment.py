@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ..engine.closing import DONE
-from ..engine.entries import moment
-from ..engine.ledger import close_session
+from ..engine.ledger import DONE, close_session, moment
 from ..errors import one_line
 from . import task_row
 from .claims import (

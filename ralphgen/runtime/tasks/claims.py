@@ -12,7 +12,7 @@ import time
 
 from ..deferred import take_time
 from ..encoding import read_json
-from ..engine.closing import MET
+from ..engine.ledger import MET
 from ..errors import StartError, ToolError, one_line
 from ..policy import FULL
 from ..system import is_below_launch

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 
-from ..engine.entries import moment
+from ..engine.ledger import moment
 from ..errors import ToolError
 from ..system import is_below_launch, os
 from ..values import shortened

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from ..engine.entries import moment
+from ..engine.ledger import moment
 from ..errors import ToolError
 from .claims import drop_merge, release, waiting_merge
 from .claims import moment as moment_ahead

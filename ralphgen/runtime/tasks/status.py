@@ -9,9 +9,19 @@ from __future__ import annotations
 import json
 
 from ..encoding import sha256_hex
-from ..engine.closing import DONE, MET, SKIPPED, is_done
-from ..engine.entries import moment
-from ..engine.ledger import EVIDENCE, RECORDED, Evidence, add_evidence, evidence_of, unproved_by
+from ..engine.ledger import (
+    DONE,
+    EVIDENCE,
+    MET,
+    RECORDED,
+    SKIPPED,
+    Evidence,
+    add_evidence,
+    evidence_of,
+    is_done,
+    moment,
+    unproved_by,
+)
 from ..errors import ToolError
 from ..policy import FULL
 from ..system import is_below_launch
@@ -35,7 +45,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..engine import Database, Snapshot
-    from ..engine.closing import Moved
+    from ..engine.ledger import Moved
     from ..files.checkout import TreeGit
     from . import Actor, StoredTable, Tables
 

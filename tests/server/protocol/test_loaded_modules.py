@@ -94,7 +94,7 @@ def test_the_list_of_tools_loads_no_answers_to_other_requests(project: Path) -> 
     call = ("tools/call", {"name": "get_task", "arguments": {"id": 1}})
     loaded_later = {f"runtime.protocol.{name}" for name in ("calls", "contents", "background")}
     loaded_later |= {"runtime.failures", "runtime.prompt", "runtime.description"}
-    loaded_later |= {"runtime.ralph.prompts", "runtime.engine.sqlite.failures"}
+    loaded_later |= {"runtime.ralph.prompts", "runtime.engine.sqlite.journal"}
 
     assert set() == loaded_later & imported_by(project, lines)
     assert "runtime.protocol.calls" in imported_by(

@@ -23,7 +23,7 @@ WRITE = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('B
 opened = []
 
 def notice(event, arguments):
-    own = "opened_files.py"  # keeps its descriptor of the index until the index is gone
+    own = "in _index_of"  # keeps its descriptor of the index until the index is gone
     if event == "open" and str(arguments[0]).endswith(("ralph.db", "-wal", "-shm", "-journal")):
         lines = traceback.format_stack()
         if not any(own in line for line in lines):

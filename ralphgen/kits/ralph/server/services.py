@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine.closing import MET, is_done
+from ralphgen.runtime.engine.ledger import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks.claims import (
     all_claims,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ralphgen.runtime.engine.closing import is_done
+from ralphgen.runtime.engine.ledger import is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL, WITHIN
 from ralphgen.runtime.statements import stating

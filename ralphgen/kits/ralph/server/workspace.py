@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralphgen.runtime.engine import Database, Journal
-    from ralphgen.runtime.engine.closing import Moved
+    from ralphgen.runtime.engine.ledger import Moved
     from ralphgen.runtime.session import Session
     from ralphgen.runtime.tasks import Tables
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from .. import Catalog, Dialect, StateFiles
-    from ..closing import MayClose, Moved
-    from .closing import Closing
+    from ..ledger import MayClose, Moved
     from .driver import Connection, Cursor
+    from .journal import Closing
     from .notices import WriteNotices
 
     Result = TypeVar("Result")
@@ -395,7 +395,7 @@ class Database(DatabaseBase, Snapshot):
 
     def _watch_tasks(self) -> None:
         if self._closing is None:
-            from .closing import Closing
+            from .journal import Closing
 
             self._closing = Closing()
         self._closing.prepare(self)
@@ -405,7 +405,7 @@ class Database(DatabaseBase, Snapshot):
         moved = [] if self._closing is None else self._closing.moved(self, ends=True)
         for task, status in moved:
             if self._closing is not None and self._closing.refuses(task, status):
-                from ..closing import refused
+                from ..ledger import refused
 
                 raise _ClosedError(refused(task))
         for hold in self.before_commits:
@@ -441,8 +441,8 @@ class Database(DatabaseBase, Snapshot):
     def _connected(self) -> Connection[tuple[Any, ...]]:
         add_packages()
         from . import driver
-        from .dsn import DsnError
         from .failures import unreachable
+        from .library import DsnError
 
         deadline = time.monotonic() + COMING_UP
         while True:

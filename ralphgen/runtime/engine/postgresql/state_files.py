@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ...files import entry_log
-from ..entries import KEPT
+from ..ledger import KEPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import os
 from ...deferred import take_time
 from ...errors import log
 from ...files import entry_log
-from ..entries import finish_undo
+from ..ledger import finish_undo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

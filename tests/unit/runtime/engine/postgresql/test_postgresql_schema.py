@@ -8,8 +8,7 @@ import psycopg
 import pytest
 from postgresql import needs_postgresql
 
-from ralphgen.runtime.engine.postgresql.check_constraints import check_values
-from ralphgen.runtime.engine.postgresql.schema import read_tables
+from ralphgen.runtime.engine.postgresql.schema import check_values, read_tables
 
 pytestmark = pytest.mark.slow
 

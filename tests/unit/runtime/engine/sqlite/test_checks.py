@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.runtime.engine.schema import fold
-from ralphgen.runtime.engine.sqlite.check_constraints import check_values, is_strict
+from ralphgen.runtime.engine.sqlite.schema import check_values, is_strict
 
 NAMES = st.sampled_from(
     ["status", '"status"', "[status]", "`status`", "STATUS", '"a ""b"" (c"', "[IN]", '"é,("']
