@@ -67,6 +67,18 @@ def complete_disciplines(context: typer.Context, incomplete: str) -> list[Offer]
     return _names(context, incomplete, "disciplines")
 
 
+def complete_workers(context: typer.Context, incomplete: str) -> list[Offer]:
+    """Return the names of workers that begin so, with their states."""
+
+    def offers(root: Path) -> list[Offer]:
+        from ralphgen.sessions.workers import list_workers
+
+        found = [one for one in list_workers(root) if one.name.startswith(incomplete)]
+        return [(one.name, one.state) for one in found[:MOST]]
+
+    return _offered(context, offers)
+
+
 def complete_statuses(incomplete: str) -> list[str]:
     """Return the statuses that begin so."""
     return [one for one in STATUSES if one.startswith(incomplete)]

@@ -198,6 +198,7 @@ LEDGER = {
     "ralphgen_merges": ("number",),
     "ralphgen_runs": ("number",),
     "ralphgen_runner": ("target",),
+    "ralphgen_workers": ("name",),
 }
 """The tables of the ledger, each with its key columns."""
 

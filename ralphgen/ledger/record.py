@@ -301,8 +301,9 @@ _RUNS = (
 class SessionRecord:
     """A session in the ledger; unknown values are None, such as the end of an active session.
 
-    Times are ISO 8601 in UTC. `worktree` is its folder unless it is the project's own, and `merged`
-    the commit that brought its work into the base branch.
+    Times are ISO 8601 in UTC. `worktree` is its folder unless it is the project's own, `worker` the
+    worker that it ran on without the database, and `merged` the commit that brought its work into
+    the base branch.
     """
 
     session_id: str
@@ -320,6 +321,7 @@ class SessionRecord:
     output_tokens: int | None
     cost_usd: float | None
     worktree: str | None
+    worker: str | None
     merged: str | None
 
 

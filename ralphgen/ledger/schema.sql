@@ -28,7 +28,8 @@ CREATE TABLE ralphgen_sessions (
     cost_usd       REAL,
     base_commit    TEXT,  -- of the work tree when it began
     worktree       TEXT,  -- its folder, where it is not the project's own
-    merged         TEXT  -- the commit that brought its work into the base branch
+    merged         TEXT,  -- the commit that brought its work into the base branch
+    worker         TEXT  -- the worker that it ran on, without the database
 ) STRICT;
 
 -- Who holds a task: at most one row a task, which stays for its token when nobody does.
@@ -79,7 +80,8 @@ CREATE TABLE ralphgen_evidence (
     protected   TEXT NOT NULL DEFAULT '[]',  -- JSON: protected files that had changed
     watched     TEXT NOT NULL DEFAULT '[]',  -- JSON: watched files that had changed
     tail        TEXT NOT NULL DEFAULT '',  -- the end of its output
-    run         INTEGER  -- of the merge queue, which ran it
+    run         INTEGER,  -- of the merge queue, which ran it
+    worker      TEXT  -- the worker whose token reported it
 ) STRICT;
 
 CREATE INDEX ralphgen_claims_held ON ralphgen_claims (session) WHERE session IS NOT NULL;
@@ -143,4 +145,15 @@ CREATE TABLE ralphgen_runner (
     target   TEXT PRIMARY KEY,
     owner    TEXT NOT NULL,
     expires  TEXT NOT NULL
+) STRICT;
+
+-- The machines that take tasks without the database, each by a token.
+CREATE TABLE ralphgen_workers (
+    name     TEXT PRIMARY KEY,
+    token    TEXT NOT NULL,  -- its id, not the token itself
+    merge    INTEGER NOT NULL DEFAULT 0,  -- 1 for a worker that may run the merge queue
+    expires  TEXT NOT NULL,
+    seen     TEXT,  -- when it last took or renewed
+    host     TEXT,
+    revoked  TEXT
 ) STRICT;

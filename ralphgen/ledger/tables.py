@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.database import Snapshot, open_database, opened_database
+from ralphgen.project.database import Snapshot, is_detached, open_database, opened_database
 from ralphgen.project.root import project_home
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.engine.ledger import BASELINE, EVIDENCE, KEPT, MARKER
@@ -133,6 +133,8 @@ _SCHEMA, _ENTRIES_SCHEMA = (
 # SQLite cannot change the default of a column.
 _SECOND_VERSION = f"""{_SCHEMA[_SCHEMA.index("CREATE TABLE ralphgen_questions") :]}
 ALTER TABLE {EVIDENCE} ADD COLUMN run INTEGER;
+ALTER TABLE ralphgen_sessions ADD COLUMN worker TEXT;
+ALTER TABLE ralphgen_evidence ADD COLUMN worker TEXT;
 ALTER TABLE {MARKER} DROP COLUMN version;
 ALTER TABLE {MARKER} ADD COLUMN version INTEGER NOT NULL DEFAULT 2;
 ALTER TABLE {MARKER} ADD COLUMN rows_imported TEXT;
@@ -197,8 +199,10 @@ def statements(sql: str) -> list[str]:
 def read_state(root: Path) -> LedgerState:
     """Return the state of the ledger in the database of the project in `root`.
 
-    Raises `ProjectError` for a ledger that is incomplete or of a later version.
+    A worker has none. Raises `ProjectError` for a ledger that is incomplete or of a later version.
     """
+    if is_detached():
+        return LedgerState(None, {})
     with open_database(root) as connection:
         return state_of(connection)
 

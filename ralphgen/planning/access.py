@@ -190,7 +190,13 @@ def _granted(uses: Sequence[Use]) -> Grants:
 NOW = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
 """The moment as claims have it, in SQL."""
 ENDING = "UPDATE (ended, outcome)"
-PRIVATE = ("ralphgen_journal", "ralphgen_unfinished", "ralphgen_runs", "ralphgen_runner")
+PRIVATE = (
+    "ralphgen_journal",
+    "ralphgen_unfinished",
+    "ralphgen_workers",
+    "ralphgen_runs",
+    "ralphgen_runner",
+)
 
 
 def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:

@@ -59,6 +59,7 @@ LARGEST_IN_MEMORY = 32 * 1024 * 1024
 ENDS = ("*.db", "*.sqlite", "*.sqlite3")
 """Patterns of the names that databases of an app have."""
 
+_DETACHED: list[bool] = []
 _PAUSE = 0.02
 _MAGIC = b"SQLite format 3\0"
 _WAL_READ_VERSION_AT = 19
@@ -124,6 +125,29 @@ def part_for(connection: Snapshot, module: str) -> Any:
 
 
 @contextmanager
+def without_database() -> Iterator[None]:
+    """Let no code of this process open the project's database in the block: a worker has none.
+
+    A clone may have a copy, and a variable may have its DSN.
+    """
+    _DETACHED.append(True)
+    try:
+        yield
+    finally:
+        _DETACHED.pop()
+
+
+def is_detached() -> bool:
+    """Return whether this process works without the project's database."""
+    return bool(_DETACHED)
+
+
+def _refuse_detached() -> None:
+    if _DETACHED:
+        raise ProjectError("a worker has no database", "run the command on the server's machine")
+
+
+@contextmanager
 def open_database(root: Path, place: DatabasePlace | None = None) -> Iterator[Snapshot]:
     """Open the database of the project in `root` for reading; it shows one moment.
 
@@ -131,6 +155,7 @@ def open_database(root: Path, place: DatabasePlace | None = None) -> Iterator[Sn
     file without a log. Raises `ProjectError` if it cannot be read, and `NoConnectionError` without
     a connection.
     """
+    _refuse_detached()
     place = place or database_place(root)
     if place is None:
         try:
@@ -247,6 +272,7 @@ def _shared_name(root: Path) -> str:
 
 
 def _opened(root: Path, patience: float) -> Database:
+    _refuse_detached()
     opened = sqlite.Database if database_place(root) is None else postgresql.Database
     try:
         return opened(database_named(root), patience)

@@ -738,8 +738,11 @@ def _replaced(config: TomlFile[Config]) -> tuple[Replaced, ...]:
 
 
 def _http_facts(config: Config) -> str:
-    """Return the table `[http]` as JSON text, empty if it is missing."""
-    return "" if config.http is None else _json(config.http.model_dump(mode="json"))
+    """Return the table `[http]` with the rules on claims as JSON text, empty if it is missing."""
+    if config.http is None:
+        return ""
+    work = {"lease": config.claims.lease, "attempts": config.loop.attempts}
+    return _json(config.http.model_dump(mode="json") | work)
 
 
 def _json(value: object) -> str:

@@ -157,7 +157,7 @@ def _shape_problem(facts: object, required: tuple[str, ...]) -> str | None:
             return f'unknown key "{key}"'
         if not isinstance(value, KEYS[key]) or isinstance(value, bool):
             return f'"{key}" is {_shown(value)}, which has the wrong type'
-    brief = _brief_problem(facts.get("brief", {}))
+    brief = brief_problem(facts.get("brief", {}))
     problem = _project_problem(facts.get("project")) or _tables_problem(facts) or brief
     return problem or _user_problem(facts) or _claim_problem(facts) or _as_read_problem(facts)
 
@@ -193,7 +193,8 @@ def _as_read_problem(facts: Mapping[str, Any]) -> str | None:
     return None if fits else '"as_read" has a wrong value'
 
 
-def _brief_problem(brief: Mapping[str, Any]) -> str | None:
+def brief_problem(brief: Mapping[str, Any]) -> str | None:
+    """Return the problem with the user's additions to a brief, or None."""
     wrong = [key for key in brief if not isinstance(brief[key], BRIEF_KEYS.get(key, ()))]
     if wrong:
         return f'"brief" has a wrong "{wrong[0]}"'
@@ -281,7 +282,8 @@ class Session:
     takes part (see `context.py`), None if an agent works alone: the server then asks no questions.
     `as_read` has the values that the user has read in `columns` of the row with this `kind` and
     `key`: if the row has other values by now, a change of it is refused. `structured` reports a
-    client that uses structured content.
+    client that uses structured content. `worker` is the worker that the session runs on, whose
+    files and checks this server cannot see; None for a session whose files are here.
     """
 
     def __init__(
@@ -302,6 +304,7 @@ class Session:
         self.user: str | None = facts.get("user")
         self.as_read: Mapping[str, Any] | None = facts.get("as_read")
         self.structured: bool = facts.get("structured", False)
+        self.worker: str | None = facts.get("worker")
         self.context = context
         self.folder = _folder(context)
         self._facts = facts

@@ -17,6 +17,16 @@ from ralphgen.project.root import has_database
 from ralphgen.runtime.engine.ledger import MARKER, MET, close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks import assignment, claims
+from ralphgen.runtime.tasks.assignment import (
+    ASKED,
+    BROKEN,
+    INTERRUPTED,
+    NO_ATTEMPT,
+    NOT_MADE,
+    RATE_LIMITED,
+    RUN_ENDED,
+    UNAVAILABLE,
+)
 from ralphgen.runtime.tasks.claims import (
     NO_FILTER,
     Claim,
@@ -28,6 +38,17 @@ from ralphgen.runtime.tasks.claims import (
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.sessions.store import CHANCE, new_id
+
+__all__ = [
+    "ASKED",
+    "BROKEN",
+    "INTERRUPTED",
+    "NOT_MADE",
+    "NO_ATTEMPT",
+    "RATE_LIMITED",
+    "RUN_ENDED",
+    "UNAVAILABLE",
+]
 
 COLUMNS = ("id", "title", "status", "feature", "discipline", "blocked_by", "depends_on")
 
@@ -182,14 +203,6 @@ def _hint(by_state: dict[str, list[TaskState]]) -> str:
     return 'add one with "ralphgen task add"'
 
 
-RATE_LIMITED = "rate limited"
-NOT_MADE = "it could not be created"
-BROKEN = "environment failed"
-UNAVAILABLE = "unavailable"
-ASKED = "asked"  # its task waits for the user's answer
-RUN_ENDED, INTERRUPTED = "the run ended", "interrupted"  # a loop ended before its session
-# outcomes that the task did not cause
-NO_ATTEMPT = frozenset({RATE_LIMITED, UNAVAILABLE, NOT_MADE, BROKEN, ASKED, RUN_ENDED, INTERRUPTED})
 NO_LEDGER = "claims require the ledger, which this project does not have"
 TRIES = 3  # to renew a claim in a third of its lease, if the database cannot be written
 
@@ -201,9 +214,13 @@ class ClaimedError(RalphgenError):
 
 
 class NothingReadyError(RalphgenError):
-    """No task can be begun (exit code 8)."""
+    """No task can be begun (exit code 8); with `waits`, running sessions may make one ready."""
 
     exit_code = 8
+
+    def __init__(self, text: str, hint: str = "", *, waits: bool = False) -> None:
+        super().__init__(text, hint)
+        self.waits = waits
 
 
 def claim_task(project: Project, session_id: str, task: int) -> TaskClaim | None:

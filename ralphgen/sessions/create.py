@@ -408,7 +408,7 @@ def _made(
     held: dict[str, Any] = {"user": user} if user else {}
     held |= {} if claim is None else {"claim": claim.facts(kept=work_tree != root)}
     rules, more = fixed_rules(root, work_tree, subject.feature, settles=not dry_run)
-    wired = partial(_mcp_config, commands, others, _run_of_checks(rules))
+    wired = partial(_mcp_config, commands, others, run_of_checks(rules))
     digest = make_folder(root, session_id, facts | rules | held, wired, more, dry_run=dry_run)
     served = _all_served(commands, digest, context.parent)
     waits = map(WAITING.format, project.waiting)
@@ -468,7 +468,7 @@ def _mcp_config(
     return {"mcpServers": {**own, **others}}
 
 
-def _run_of_checks(rules: Mapping[str, Any]) -> dict[str, int]:
+def run_of_checks(rules: Mapping[str, Any]) -> dict[str, int]:
     """Return how long a call of `run_checks` may take; empty in a project without checks."""
     checks = rules.get("done", {}).get("checks", ())
     return {TASKS: sum(one["timeout"] for one in checks) + MARGIN} if checks else {}
@@ -531,6 +531,11 @@ def _served(kit: str, command: Names) -> Served:
     except ValueError as error:
         text = f'the server "{kit}" returned an invalid description: {error}'
         raise ProjectError(text, 'run "ralphgen doctor"') from error
+    return served_of(kit, command, said)
+
+
+def served_of(kit: str, command: Names, said: Mapping[str, Any]) -> Served:
+    """Return a server by its own description, as `--describe` prints it."""
     brief = said.get("brief")
     prompt = next((prompt["text"] for prompt in said["prompts"]), "")
     return Served(

@@ -77,7 +77,7 @@ def session_token(
             facts |= {"jti": claim.session_id, "cla": claim.token, "lea": claim.lease}
             hand_over(claim)
         command = server_command(root, trust_edited=trust_edited, say=say)
-        return str(facts["jti"]), _signed(command, seconds, facts), subject
+        return str(facts["jti"]), signed_token(command, seconds, facts), subject
 
 
 def revoke_session(root: Path, session_id: str) -> None:
@@ -89,11 +89,20 @@ def revoke_session(root: Path, session_id: str) -> None:
     if not re.fullmatch(SESSION_ID, session_id):
         hint = "find the id in the server's log"
         raise UsageError(f'invalid session id "{one_line(session_id)}"', hint)
+    revoke_token(root, session_id)
+    release_claim_of(root, session_id, ENDED)
+
+
+def revoke_token(root: Path, token_id: str) -> None:
+    """Record that the tokens of this id open nothing from now on.
+
+    Raises `ProjectError` if that cannot be recorded.
+    """
     if not has_database(root):
         raise no_database(database_name(root))
     place = database_named(root)
     try:
-        module_of(root, "revocations").revoke(place, session_id)
+        module_of(root, "revocations").revoke(place, token_id)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ProjectError(
@@ -102,14 +111,13 @@ def revoke_session(root: Path, session_id: str) -> None:
         ) from error
     except (StartError, ToolError) as error:
         raise ProjectError(f'the list of ended sessions in "{place}": {error}') from error
-    release_claim_of(root, session_id, ENDED)
 
 
 def _claims(session_id: str, subject: Subject) -> dict[str, object]:
     """Return the claims in a session's token."""
     return {
         "jti": session_id,
-        "sub": _user(),
+        "sub": user_name(),
         "rec": subject.recipe,
         "dis": subject.discipline,
         "fea": subject.feature,
@@ -118,7 +126,7 @@ def _claims(session_id: str, subject: Subject) -> dict[str, object]:
     }
 
 
-def _user() -> str:
+def user_name() -> str:
     """Return the user who creates the token, or "unknown"."""
     try:
         return getpass.getuser()
@@ -126,9 +134,13 @@ def _user() -> str:
         return "unknown"
 
 
-def _signed(command: tuple[str, ...], seconds: int, claims: dict[str, object]) -> str:
+def signed_token(command: tuple[str, ...], seconds: int, claims: Mapping[str, object]) -> str:
+    """Return a token of these claims, which the project's server signs.
+
+    `command` starts the server. Raises `ProjectError` if it signs none.
+    """
     try:
-        done = run_to_end([*command, "--http", "--sign", str(seconds)], json.dumps(claims))
+        done = run_to_end([*command, "--http", "--sign", str(seconds)], json.dumps({**claims}))
     except (OSError, subprocess.TimeoutExpired) as error:
         text = f'"{command[0]}" cannot be run: {error}'
         raise ProjectError(text, 'run "ralphgen doctor"') from error

@@ -44,6 +44,9 @@ PANELS = {
         "session": CommandEntry(
             "Create, list and end sessions for other MCP clients.", "ralphgen.cli.sessions"
         ),
+        "worker": CommandEntry(
+            "Let other machines take tasks without the database.", "ralphgen.cli.workers"
+        ),
         "trust": CommandEntry(
             "Review and approve the commands a project runs.", "ralphgen.cli.trust"
         ),

@@ -41,6 +41,7 @@ SESSION_COLUMNS = (
     "cost_usd",
     "base_commit",
     "worktree",
+    "worker",
 )
 # The tasks claimed by sessions with unmerged work in a worktree of ralphgen.
 UNMERGED = """
@@ -71,11 +72,11 @@ EVIDENCE = "ralphgen_evidence"
 BASELINE = "(protected files)"  # in place of a check's name, in the record of a session's files
 _EVIDENCE = (
     "task_id, session, check_name, definition, exit_code, started, seconds, tree, protected, "
-    "watched, tail"
+    "watched, tail, worker"
 )
 _FACTS = (  # of `Evidence`, in the order of these columns
     *("task", "session", "check", "definition", "exit_code", "started", "seconds", "tree"),
-    *("protected", "watched", "tail"),
+    *("protected", "watched", "tail", "worker"),
 )
 
 
@@ -85,7 +86,8 @@ class Evidence:
     `definition` is the digest of the command, and `tree` the digest of the content. `exit_code` is
     None if the run was stopped or rewrote files. `started` is ISO 8601 in UTC. `protected` and
     `watched` have the protected and watched files that had changed since the start of the session.
-    `tail` is the end of the output.
+    `tail` is the end of the output. `worker` is the worker that reported the run, None for a run by
+    ralphgen itself.
     """
 
     __slots__ = (
@@ -100,6 +102,7 @@ class Evidence:
         "task",
         "tree",
         "watched",
+        "worker",
     )
 
     def __init__(
@@ -116,6 +119,7 @@ class Evidence:
         protected: Sequence[str] = (),
         watched: Sequence[str] = (),
         tail: str = "",
+        worker: str | None = None,
     ) -> None:
         self.task = task
         self.session = session
@@ -128,12 +132,13 @@ class Evidence:
         self.protected = tuple(protected)
         self.watched = tuple(watched)
         self.tail = tail
+        self.worker = worker
 
 
 def add_evidence(database: Database, evidence: Evidence) -> None:
     """Store one run of a check; the caller is in a transaction of `database.writing`."""
     database.change(
-        f"INSERT INTO {EVIDENCE} ({_EVIDENCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO {EVIDENCE} ({_EVIDENCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             json.dumps(value, ensure_ascii=False) if isinstance(value, tuple) else value
             for value in (getattr(evidence, name) for name in _FACTS)

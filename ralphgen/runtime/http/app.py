@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, MutableMapping
     from typing import Any
 
+    from .fleet import Fleet
     from .metrics import Metrics
     from .sessions import OpenSession, OpenSessions
     from .tokens import Bearer
@@ -142,8 +143,9 @@ class HttpApp:
 
     `routes` are the paths of the kits, with their names. `places` limits the concurrent requests of
     a session. `ready` returns the reason why this server should get no requests, in a sentence, and
-    is empty if it should. `limits` are the most bytes of a request, and the most seconds. `log` has
-    the lines that are still to be written.
+    is empty if it should. `limits` are the most bytes of a request, and the most seconds. `fleet`
+    answers workers at the paths that begin with `fleet_path`. `log` has the lines that are still to
+    be written.
     """
 
     def __init__(
@@ -158,7 +160,11 @@ class HttpApp:
         metrics: Metrics,
         ready: Callable[[], str],
         limits: tuple[int, int],
+        fleet: Fleet | None = None,
+        fleet_path: str = "",
     ) -> None:
+        self._fleet = fleet
+        self._fleet_path = fleet_path
         self._bearer = bearer
         self._hosts = hosts
         self._max_body, self._timeout = limits
@@ -203,7 +209,7 @@ class HttpApp:
             seconds = time.monotonic() - exchange.begun
             self._metrics.answered(exchange.status, seconds)
             self._metrics.set("sessions", len(self._sessions))
-            if scope["path"] in self._routes or exchange.status >= WRONG:
+            if exchange.session or exchange.status >= WRONG:
                 self.log.add(exchange.line(scope["method"], scope["path"], seconds))
 
     async def _answer(self, scope: Message, receive: Receive, exchange: Exchange) -> None:
@@ -227,10 +233,12 @@ class HttpApp:
             await exchange.answer(200, self._metrics.text().encode(), b"text/plain; version=0.0.4")
             return
         kit = self._routes.get(path)
-        if kit is None:
+        if kit is None and (self._fleet is None or not path.startswith(self._fleet_path)):
             raise HttpError(404, "there is nothing at this address")
         token, claims = self._bearer.token_of(headers.get(b"authorization", b""))
         exchange.session = claims["jti"]
+        if ("rec" in claims) is (kit is None):
+            raise HttpError(403, "this token is for another address of this server")
         if method != "POST":
             raise HttpError(405, "only POST is allowed here", allow="POST")
         if not self._rates.takes(claims["jti"]):
@@ -238,6 +246,9 @@ class HttpApp:
         with self._places.taken(claims["jti"]):
             body = await self._body(headers, receive)
             exchange.unread = False
+            if kit is None:
+                await self._report(path.removeprefix(self._fleet_path), headers, body, exchange)
+                return
             session = await self._session(kit, token, claims)
             self._bearer.token_of(headers[b"authorization"])  # it may have ended meanwhile
             session.begin()
@@ -245,6 +256,15 @@ class HttpApp:
                 await self._reply(session, headers, body, receive, exchange)
             finally:
                 session.users -= 1
+
+    async def _report(self, verb: str, headers: Headers, body: bytes, exchange: Exchange) -> None:
+        """Answer a worker."""
+        if self._fleet is None or not _is_json(headers.get(b"content-type", b"")):
+            raise HttpError(415, "the content type must be application/json")
+        _, claims = self._bearer.token_of(headers[b"authorization"])  # it may have ended meanwhile
+        exchange.what = f"worker {verb}" if verb in self._fleet.verbs else "of no worker"
+        answer = await asyncio.to_thread(self._fleet.answer, verb, body, claims)
+        await exchange.answer(200, write_json(answer).encode())
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
         """Return the whole body; raises `HttpError` if it is too long or does not come."""
@@ -325,6 +345,7 @@ class HttpApp:
             if request.method == CALL:
                 name = request.params["name"]
                 exchange.what += f" {name}" if name in session.tools else " of no tool"
+                session.refuse_relayed(name)
             outcome = await session.answer(request, receive)
             line = requests.answer(request, outcome)
         except RefusedError as error:

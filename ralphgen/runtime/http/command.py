@@ -127,7 +127,7 @@ def _sign(seconds: int, folder: str, settings: Settings) -> int:
         raise StartError(f"the session is not valid JSON: {error}") from error
     token = _verifier(folder, settings).signed(subject, seconds)
     kits = _kits([*settings["kits"]], folder, settings)
-    for kit in kits.names:
+    for kit in kits.names if "rec" in subject else ():
         kits.handlers(kit, subject).workspace.close()
     sys.stdout.write(f"{token}\n")
     return 0
@@ -189,6 +189,7 @@ def _begin_revocations(folder: str, settings: Settings) -> None:
 def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metrics: Any) -> Any:
     """Return a function that makes the app of a worker; its imports are loaded now."""
     from .app import Hosts, HttpApp, Places, Rates
+    from .fleet import Fleet
     from .sessions import OpenSessions
     from .tokens import Bearer
 
@@ -203,6 +204,7 @@ def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metric
         sessions = OpenSessions(kits, settings["pool"])
         revocations = listed(place)
         readiness = Readiness(kits, digest, revocations)
+        fleet = Fleet(kits, verifier, settings)
         app = HttpApp(
             {f"{url.path}/{kit}": kit for kit in kits.names},
             Bearer(verifier, revocations),
@@ -213,10 +215,13 @@ def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metric
             metrics=metrics,
             ready=readiness.problem,
             limits=(settings["max_body"], settings["timeout"]),
+            fleet=fleet if fleet.kit else None,
+            fleet_path=f"{url.path}/worker/",
         )
 
         async def close() -> None:
             await sessions.close()
+            await asyncio.to_thread(fleet.close)
             await asyncio.to_thread(readiness.close)
             revocations.close()
             app.log.write()

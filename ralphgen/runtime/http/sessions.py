@@ -7,7 +7,15 @@ import asyncio
 import time
 
 from ..deferred import DeferredResult
-from ..errors import INTERNAL_ERROR, DeferError, RefusedError, StartError, ToolError, log
+from ..errors import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    DeferError,
+    RefusedError,
+    StartError,
+    ToolError,
+    log,
+)
 from ..failures import ContextError
 from ..policy import FULL
 from ..protocol import messages
@@ -117,7 +125,8 @@ class Kits:
             facts = self._facts(claims)
             session = session_of(kit, facts, self._policy, f"token of {claims['jti']}")
             about_task = session.task is not None
-            tools = session.tools(found.tools, use["withheld_values"] if about_task else {})
+            is_remote = about_task and session.worker is None
+            tools = session.tools(found.tools, use["withheld_values"] if is_remote else {})
         except StartError as error:
             raise ContextError(str(error)) from error
         workspace = found.open_workspace(self.folder, session)
@@ -140,6 +149,7 @@ class Kits:
             kit, _, name = tool.partition(":")
             named.setdefault(kit, []).append(name)
         held = {name: claims[key] for name, key in HELD.items() if key in claims}
+        worker = claims.get("wrk")
         return {
             "session_id": claims["jti"],
             "recipe": claims["rec"],
@@ -147,10 +157,26 @@ class Kits:
             "target_discipline": claims.get("tgt"),
             "feature": claims.get("fea"),
             "task_id": claims.get("tsk"),
-            "claim": {**held, "kept": False} if "token" in held else None,
+            "claim": {**held, "kept": worker is not None} if "token" in held else None,
             "enabled_tools": named if "tools" in claims else every,
-            "disabled_tools": {kit: [*use["withheld"]] for kit, use in self._uses.items()},
+            "disabled_tools": {
+                kit: [] if worker else [*use["withheld"]] for kit, use in self._uses.items()
+            },
+            "worker": worker,
+            "brief": claims.get("brief", {}),  # no token has one: `take` shows its brief by it
         }
+
+    def has_tasks(self, kit: str) -> bool:
+        """Return whether the agents of a kit work on tasks."""
+        return bool(self._kits[kit].brief)
+
+    def profile(self, recipe: str) -> str:
+        """Return the built-in recipe behind a recipe, empty if there is no such recipe."""
+        return self._policy.profile(recipe) if recipe in self._policy.recipes else ""
+
+    def relayed(self, kit: str, claims: Mapping[str, Any]) -> frozenset[str]:
+        """Return the tools that the worker of a token's session answers, not this server."""
+        return frozenset(self._uses[kit]["withheld"] if "wrk" in claims else ())
 
 
 class OpenSession:
@@ -158,21 +184,28 @@ class OpenSession:
 
     `requests` has one reader for a handshake version and one for the stateless version. `users`
     counts the requests that are being answered; a `closed` session takes no more. `lease` is the
-    lease of its claim on a task, None without a claim.
+    lease of its claim on a task, None without a claim. `relayed` names the tools that its worker
+    answers.
     """
 
     __slots__ = (
         *("_lease", "_unused_until", "_waiting", "_worker"),
-        *("closed", "handlers", "requests", "users"),
+        *("closed", "handlers", "relayed", "requests", "users"),
     )
 
-    def __init__(self, handlers: Handlers, lease: Lease | None = None) -> None:
+    def __init__(
+        self,
+        handlers: Handlers,
+        lease: Lease | None = None,
+        relayed: frozenset[str] = frozenset(),
+    ) -> None:
         self._lease = lease
         self._unused_until = time.monotonic() + GRACE  # who has opened it is about to use it
         self._waiting: dict[int | str, asyncio.Future[Any]] = {}  # calls that take time, by request
         self._worker = Worker(lambda: None)
         self.closed = False
         self.handlers = handlers
+        self.relayed = relayed
         self.requests = tuple(
             RequestReader(handlers, modern, alone=True) for modern in (False, True)
         )
@@ -184,6 +217,12 @@ class OpenSession:
         self._unused_until = 0.0
         if self._lease is not None:
             self._lease.used()
+
+    def refuse_relayed(self, tool: str) -> None:
+        """Raise `RefusedError` for a tool that the session's worker answers."""
+        if tool in self.relayed:
+            text = f'"{tool}" runs on the worker of this session: call it there'
+            raise RefusedError(INVALID_PARAMS, text)
 
     async def answer(self, request: RpcRequest, receive: Receive) -> dict[str, Any]:
         """Return the answer to a request, after any wait; raises `RefusedError`.
@@ -318,7 +357,8 @@ class OpenSessions:
             self._making += 1
             try:
                 handlers = await asyncio.to_thread(self._handlers, key[0], claims)
-                opened = OpenSession(handlers, _lease(handlers.workspace, claims))
+                lease = _lease(handlers.workspace, claims)
+                opened = OpenSession(handlers, lease, self._kits.relayed(key[0], claims))
                 self._open[key] = opened
             finally:
                 self._making -= 1

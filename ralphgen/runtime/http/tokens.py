@@ -26,7 +26,8 @@ LEEWAY = 5  # seconds that the clocks of two machines may differ
 LEAST_KEY = 32  # bytes
 # The claims of RFC 7519, and the session's: its recipe, its discipline, the rows that it is about,
 # the number and the seconds of its claim on the task, the tools that remain of the recipe's (each
-# as "kit:tool"), the digest of the policy.
+# as "kit:tool"), the digest of the policy. A worker's token has `wrk`, its name, and no recipe; the
+# token of a session on a worker has both.
 CLAIMS: Mapping[str, tuple[type, ...]] = {
     "iss": (str,),
     "aud": (str,),
@@ -44,10 +45,13 @@ CLAIMS: Mapping[str, tuple[type, ...]] = {
     "lea": (int,),
     "tools": (list,),
     "pol": (str,),
+    "wrk": (str,),
 }
-REQUIRED = ("iss", "aud", "sub", "jti", "iat", "nbf", "exp", "rec", "pol")
+REQUIRED = ("iss", "aud", "sub", "jti", "iat", "nbf", "exp")
+OF_SESSION = ("rec", "pol")  # and of no worker
+WORKER = r"[a-z0-9][a-z0-9-]{0,39}"  # the name of a worker
 # Claims that the token's maker sets.
-SUBJECT = ("jti", "sub", "rec", "dis", "fea", "tsk", "tgt", "cla", "lea", "tools")
+SUBJECT = ("jti", "sub", "rec", "dis", "fea", "tsk", "tgt", "cla", "lea", "tools", "wrk")
 CLAIM = ("tsk", "cla", "lea")  # a claim on a task needs all of them
 
 
@@ -128,22 +132,25 @@ class Verifier:
             raise TokenError("it is too long")
         claims = self._keys.verified(token, self._issuer, self._audience)
         problem = claims_problem(claims)
-        if not problem and claims["pol"] != self._policy:
+        if not problem and claims.get("pol", self._policy) != self._policy:
             problem = "it was created for another policy"
         if problem:
             raise TokenError(problem)
         return claims
 
-    def signed(self, subject: Mapping[str, Any], life: int) -> str:
-        """Return a token for a session; raises `StartError` for a subject that is none."""
-        now = int(time.time())
+    def signed(self, subject: Mapping[str, Any], life: int, now: int | None = None) -> str:
+        """Return a token for a session or a worker; raises `StartError` for an invalid subject.
+
+        It is good for `life` seconds from `now` on, in seconds since 1970.
+        """
+        now = int(time.time()) if now is None else now
         claims = {
             "iss": self._issuer,
             "aud": self._audience,
             "iat": now,
             "nbf": now,
             "exp": now + life,
-            "pol": self._policy,
+            **({"pol": self._policy} if "rec" in subject else {}),
             **{key: subject[key] for key in SUBJECT if subject.get(key) is not None},
         }
         problem = claims_problem(claims)
@@ -159,7 +166,13 @@ def claims_problem(claims: Mapping[str, Any]) -> str:
             return "it has a claim that is not known"
         if not isinstance(value, CLAIMS[key]) or isinstance(value, bool):
             return f'its claim "{key}" has the wrong type'
-    missing = [key for key in REQUIRED if key not in claims]
+    if not re.fullmatch(WORKER, claims.get("wrk", "a")):
+        return 'its claim "wrk" is not the name of a worker'
+    of_worker = "wrk" in claims and "rec" not in claims
+    if of_worker and not {*claims} <= {*REQUIRED, "wrk"}:
+        return "it names a worker and a session"
+    required = (*REQUIRED, *(() if of_worker else OF_SESSION))
+    missing = [key for key in required if key not in claims]
     if missing:
         return f'its claim "{missing[0]}" is missing'
     return _value_problem(claims)

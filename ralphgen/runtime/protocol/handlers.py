@@ -93,7 +93,7 @@ class Handlers:
     `RefusedError`, and `DeferError` on the thread that reads requests. `listening` are the other
     requests, for clients that listen to changes. The server declares `capabilities` and
     `instructions`; in the stateless version, which has extensions, it declares
-    `stateless_capabilities`.
+    `stateless_capabilities`. `seen` are the session's tools.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Handlers:
         self.kit = kit
         self.workspace = workspace
         self.version = kit.version or version
-        seen = [*tools.values()]
+        self.seen = seen = [*tools.values()]
         self._reading = frozenset(tool.name for tool in seen if tool.hints.get("readOnlyHint"))
         self.listening = LISTEN_METHODS if kit.resources else ()
         self.instructions = kit.instructions(session, seen)

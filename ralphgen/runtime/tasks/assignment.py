@@ -35,6 +35,15 @@ if TYPE_CHECKING:
     from .claims import TaskFilter
     from .merges import QueuedMerge
 
+RATE_LIMITED = "rate limited"
+NOT_MADE = "it could not be created"
+BROKEN = "environment failed"
+UNAVAILABLE = "unavailable"
+ASKED = "asked"  # its task waits for the user's answer
+RUN_ENDED, INTERRUPTED = "the run ended", "interrupted"  # a loop ended before its session
+# outcomes that the task did not cause
+NO_ATTEMPT = frozenset({RATE_LIMITED, UNAVAILABLE, NOT_MADE, BROKEN, ASKED, RUN_ENDED, INTERRUPTED})
+
 
 def claim_task(database: Database, tables: Tables, session: str, task: int, lease: float) -> int:
     """Claim a task for a new session; return the token.

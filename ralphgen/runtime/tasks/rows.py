@@ -391,7 +391,7 @@ class Ralphgen:
 
     __slots__ = ("session_id",)
     recipe = "ralphgen"  # signs the comments
-    discipline = task = claim = None
+    discipline = task = claim = worker = None
     is_users = is_typed = False
     profile = FULL  # any evidence counts
 

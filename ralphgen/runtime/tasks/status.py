@@ -273,6 +273,17 @@ def look_at_files(work_tree: str, done: Mapping[str, Any] | None, *, for_run: bo
     )
 
 
+def look_of_worker(
+    database: Snapshot, actor: Actor, task: int, done: Mapping[str, Any] | None
+) -> Look:
+    """Return the tree that the worker of a session has reported last: its files are not here."""
+    runs = (one for one in evidence_of(database, task) if one.session == actor.session_id)
+    tree = next((one.tree for one in runs if one.worker == actor.worker), "")
+    sql = "SELECT base_commit FROM ralphgen_sessions WHERE id = ?"
+    (base,) = database.row(sql, [actor.session_id]) or ("",)
+    return Look("", done, {}, tree, (), (), (), None, {}, base=base or "")
+
+
 def checks_for(done: Mapping[str, Any] | None, discipline: object) -> list[Check]:
     """Return the checks for a task of a discipline, in config order."""
     checks: Sequence[Check] = (done or {}).get("checks", ())
@@ -354,19 +365,26 @@ def refuse_unproved(
 def _record_tree(database: Database, actor: Actor, task: int, look: Look) -> None:
     """Record the tree of a worktree of ours: a merge takes it, and no later change.
 
-    A ref keeps git from pruning it until then.
+    A ref keeps git from pruning it until then; a worker keeps it in its own clone.
     """
-    if look.git is None:
-        return
-    from ..files.checkout import WORK, TreeError
+    if look.git is not None:
+        from ..files.checkout import WORK, TreeError
 
-    try:
-        look.git.say("update-ref", f"{WORK}{task}", look.tree.split()[0])
-    except TreeError as error:
-        raise ToolError(f"the files of the worktree cannot be recorded: {error}") from error
+        try:
+            look.git.say("update-ref", f"{WORK}{task}", look.tree.split()[0])
+        except TreeError as error:
+            raise ToolError(f"the files of the worktree cannot be recorded: {error}") from error
+    elif actor.worker is None:
+        return
     tail = json.dumps({"base": look.base, "head": look.head})
     session, tree = actor.session_id, look.tree
-    record_word(database, session, RECORDED, tail, task=task, exit_code=0, tree=tree)
+    record_word(
+        *(database, session, RECORDED, tail),
+        task=task,
+        exit_code=0,
+        tree=tree,
+        worker=actor.worker,
+    )
 
 
 def recorded_tree(database: Snapshot, session: str, task: int) -> RecordedTree | None:
@@ -408,6 +426,7 @@ def record_word(
     tree: str = "",
     protected: Sequence[str] = (),
     watched: Sequence[str] = (),
+    worker: str | None = None,
 ) -> None:
     """Store a text as evidence, with a name in place of a check's, in an open transaction."""
     evidence = Evidence(
@@ -422,6 +441,7 @@ def record_word(
         protected=protected,
         watched=watched,
         tail=text,
+        worker=worker,
     )
     add_evidence(database, evidence)
 
@@ -526,8 +546,12 @@ def _open_dependencies(database: Database, tables: Tables, stored: object) -> li
 def _unproved(
     database: Database, actor: Actor, task: int, checks: Sequence[Check], look: Look
 ) -> list[str]:
-    """Return one problem for each check that is not proved."""
+    """Return one problem for each check that is not proved.
+
+    What a worker has reported proves the task for the session that ran there, and for no other.
+    """
     evidence = evidence_of(database, task) if checks else []
+    evidence = [one for one in evidence if one.worker == actor.worker]
     lacking: list[str] = []
     for check in checks:
         name, definition = check["name"], definition_of(check)

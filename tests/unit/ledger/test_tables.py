@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow  # makes projects
 
 NAMES = (
     *("claims", "evidence", "journal", "ledger", "merges", "questions", "runner", "runs"),
-    *("sessions", "unfinished"),
+    *("sessions", "unfinished", "workers"),
 )
 
 FIRST_VERSION = (
@@ -42,7 +42,10 @@ FIRST_VERSION = (
     "DROP TABLE ralphgen_merges",
     "DROP TABLE ralphgen_runs",
     "DROP TABLE ralphgen_runner",
+    "DROP TABLE ralphgen_workers",
     "ALTER TABLE ralphgen_evidence DROP COLUMN run",
+    "ALTER TABLE ralphgen_evidence DROP COLUMN worker",
+    "ALTER TABLE ralphgen_sessions DROP COLUMN worker",
     "ALTER TABLE ralphgen_ledger DROP COLUMN version",
     "ALTER TABLE ralphgen_ledger DROP COLUMN rows_imported",
     "ALTER TABLE ralphgen_ledger DROP COLUMN rows_exported",

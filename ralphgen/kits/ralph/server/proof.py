@@ -9,7 +9,7 @@ from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import FULL
-from ralphgen.runtime.tasks.status import Look, look_at_files
+from ralphgen.runtime.tasks.status import Look, look_at_files, look_of_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
     `ToolError` where what the session began with is not known any more.
     """
     take_time()
+    if workspace.session.worker is not None:
+        session, task = workspace.session, workspace.session.task or 0
+        return workspace.database.reading(
+            lambda: look_of_worker(workspace.database, session, task, workspace.done)
+        )
     if workspace.tree_rules is not None:
         return _look_at_worktree(workspace, workspace.tree_rules)
     from ralphgen.runtime.files.work_tree import (

@@ -75,7 +75,8 @@ class Workspace(OpenProject):
     @property
     def looks_at_tree(self) -> bool:
         """Whether a task becomes done only after a look at the files."""
-        return self.done is not None or self.tree_rules is not None
+        session = self.session
+        return self.done is not None or self.tree_rules is not None or session.worker is not None
 
     @property
     def own_code(self) -> Sequence[str]:
@@ -153,7 +154,7 @@ class Workspace(OpenProject):
             session.session_id,
             facts,
             lambda: self.tool,
-            ends_with_writes=session.folder is None,
+            ends_with_writes=session.folder is None and session.worker is None,
         )
 
     def _note_schema(self) -> None:

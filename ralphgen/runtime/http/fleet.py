@@ -1,0 +1,469 @@
+"""Serves workers: machines that take tasks, prove them and report, without the database.
+
+A worker's token opens these addresses alone. Each call names its sessions, and a repeated call gets
+the first answer, so that a worker may repeat a call after a lost connection.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from calendar import timegm
+
+from ..encoding import read_json, sha256_hex
+from ..engine.ledger import (
+    NEWEST,
+    SESSION_ID,
+    Evidence,
+    add_evidence,
+    close_session,
+    evidence_of,
+    open_session,
+)
+from ..errors import StartError, ToolError, log
+from ..tasks import task_row
+from ..tasks.assignment import NO_ATTEMPT, claim_next, end_claim
+from ..tasks.claims import Claim, TaskFilter, claim_of, hand_over, live_claims, moment, renew
+from ..tasks.merges import enter, entered_sessions
+from ..tasks.status import checks_for, definition_of, recorded_tree
+from .app import HttpError
+from .metrics import READING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..engine import Database
+    from .sessions import Kits
+    from .tokens import Verifier
+
+    Facts = dict[str, Any]
+
+RECIPE = "task_execution"  # the profile of the recipes of sessions on a worker
+DONE = "done"
+HEX = r"[0-9a-f]{40}(?:[0-9a-f]{24})?"  # of a commit or a tree of git
+TREE = rf"{HEX}(?: [0-9a-f]{{64}})?"  # with the digest of ignored protected files
+MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?Z"
+BRANCH = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}"
+NAME = r"[^\x00-\x1f\x7f]{1,100}"
+NUMBER, COST = 2**31, 1e6
+MOST, MOST_SESSIONS, MOST_TASKS = 100, 64, 1_000  # checks, sessions and tasks that a call names
+TAIL, COMMENT = 4_000, 8_000  # characters
+
+
+class Fleet:
+    """Answers workers with the kit that has tasks; `kit` is empty if the server has none.
+
+    `settings` are those of HTTP, with the lease of claims and the attempts on a task.
+    """
+
+    def __init__(self, kits: Kits, verifier: Verifier, settings: Mapping[str, Any]) -> None:
+        self.kit = next((name for name in kits.names if kits.has_tasks(name)), "")
+        self.verbs: Mapping[str, Callable[[WorkerCall], Facts]] = {
+            "take": self._take,
+            "renew": self._renew,
+            "prove": self._prove,
+            "enter": self._enter,
+            "end": self._end,
+        }
+        self._kits = kits
+        self._lease: int = settings["lease"]
+        self._attempts: int = settings["attempts"]
+        self._verifier = verifier
+
+    def close(self) -> None:
+        """Let go of everything: each call has a separate connection."""
+
+    def answer(self, verb: str, body: bytes, claims: Mapping[str, Any]) -> Facts:
+        """Return the answer to a call of a worker; raises `HttpError`."""
+        if verb not in self.verbs:
+            raise HttpError(404, "there is nothing at this address")
+        try:
+            given = read_json(body.decode())
+        except (ValueError, RecursionError) as error:
+            raise HttpError(400, "the body is not valid JSON") from error
+        if type(given) is not dict:
+            raise HttpError(400, "the body is not an object")
+        try:
+            workspace: Any = self._kits.handlers(self.kit, READING).workspace
+            try:
+                if not workspace.tables.ledger:
+                    raise HttpError(409, "workers require the ledger")
+                database = workspace.database.another()
+                try:
+                    return self.verbs[verb](WorkerCall(workspace, database, claims, given))
+                finally:
+                    database.close()
+            finally:
+                workspace.close()
+        except (StartError, ToolError) as error:
+            log("error", self.kit, f"a worker cannot be answered: {error}")
+            raise HttpError(503, "the database cannot be used now: try again") from error
+
+    def _take(self, call: WorkerCall) -> Facts:
+        """Claim the next task for a new session, or repeat the answer for a known one."""
+        session, recipe = call.text("session", SESSION_ID), call.text("recipe", NAME)
+        agent, host = call.text("agent", NAME, ""), call.text("host", NAME, "")
+        brief = call.given.pop("brief", {})
+        skipped = call.numbers("skip")
+        call.end_of_body()
+        if self._kits.profile(recipe) != RECIPE or type(brief) is not dict:
+            raise HttpError(400, f'"recipe" is not a recipe of the kind "{RECIPE}"')
+        database, tables = call.database, call.workspace.tables
+        base = self._base(call)
+
+        def name(task: int) -> str:
+            call.require(host=host)
+            if database.row("SELECT 1 FROM ralphgen_sessions WHERE id = ?", [session]):
+                raise HttpError(409, "there is a session of this id")
+            feature, discipline = task_row(database, tables, task, ["feature", "discipline"])
+            facts = {
+                "recipe": recipe,
+                "discipline": discipline,
+                "task_id": task,
+                "feature": feature,
+                "agent": agent or None,
+                "started": moment(),
+                "base_commit": base,
+                # As in a worktree of the loop: the task is not merged yet.
+                "worktree": f"{call.worker}:/.ralph/worktrees/{session}",
+                "worker": call.worker,
+            }
+            open_session(database, session, facts)
+            return session
+
+        known = database.writing(lambda: call.known(session))
+        if known is None:
+            wanted = TaskFilter(behind=skipped)
+            database.writing(lambda: call.require(host=host))
+            taken = claim_next(database, tables, wanted, name, self._lease, self._attempts)
+            if taken is None:
+                running = database.reading(lambda: len(live_claims(database)))
+                return {"task": None, "running": running}
+        found = database.writing(lambda: call.own(session))
+        claim = database.writing(lambda: self._held(call, session, found["task_id"]))
+        return self._session(call, found, claim, recipe, brief)
+
+    def _session(
+        self, call: WorkerCall, row: Facts, claim: Claim, recipe: str, brief: Mapping[str, Any]
+    ) -> Facts:
+        """Return what a worker needs for its session: the same for each call."""
+        from ..description import described
+        from ..session import brief_problem
+
+        subject = {
+            "jti": row["id"],
+            "sub": call.worker,
+            "rec": recipe,
+            "dis": row["discipline"],
+            "fea": row["feature"],
+            "tsk": row["task_id"],
+            "cla": claim.token,
+            "lea": self._lease,
+            "wrk": call.worker,
+        }
+        began = timegm(time.strptime(row["started"][:19], "%Y-%m-%dT%H:%M:%S"))
+        token = self._verifier.signed(subject, call.claims["exp"] - began, began)
+        if problem := brief_problem(brief):
+            raise HttpError(400, problem)
+        own = {key: value for key, value in subject.items() if value is not None}
+        handlers = self._kits.handlers(self.kit, {**own, "brief": brief})
+        try:
+            description = json.loads(described(handlers, handlers.seen))
+        finally:
+            handlers.workspace.close()
+        tables, database = call.workspace.tables, call.database
+        (title,) = database.reading(lambda: task_row(database, tables, row["task_id"], ["title"]))
+        return {
+            "task": row["task_id"],
+            "title": str(title),
+            "session": row["id"],
+            "feature": row["feature"],
+            "discipline": row["discipline"],
+            "token": token,
+            "kit": self.kit,
+            "lease": self._lease,
+            "describe": description,
+            "base": row["base_commit"],
+            "rules": sha256_hex(_rules(call.workspace.done)),
+        }
+
+    def _renew(self, call: WorkerCall) -> Facts:
+        """Renew the claims of a worker's sessions; return for each when it expires, or its loss."""
+        sessions = call.texts("sessions", SESSION_ID, MOST_SESSIONS)
+        host = call.text("host", NAME, "")
+        call.end_of_body()
+
+        def one(session: str) -> Facts:
+            row = call.own(session)
+            task = row["task_id"]
+            claim = claim_of(call.database, task)
+            status = call.status(task)
+            if claim is None or claim.session != session or row["ended"] is not None:
+                return {"lost": True, "status": status}
+            renew(call.database, task, session, claim.token, self._lease, anywhere=True)
+            hand_over(call.database, task, session)
+            return {"expires": moment(self._lease), "status": status}
+
+        def work() -> Facts:
+            call.require(host=host)
+            return {"sessions": {session: one(session) for session in sessions}}
+
+        return call.database.writing(work)
+
+    def _prove(self, call: WorkerCall) -> Facts:
+        """Store the results of checks on one tree, which the worker reports for its session."""
+        session = call.text("session", SESSION_ID)
+        tree, base = call.text("tree", TREE), call.text("base", HEX)
+        protected = call.texts("protected", r"[^\x00]{1,1000}", MOST)
+        results = call.given.pop("results", None)
+        call.end_of_body()
+        if type(results) is not dict or len(results) > MOST:
+            raise HttpError(400, f'"results" is not an object of at most {MOST} checks')
+        runs = {name: _result(name, result) for name, result in results.items()}
+        done = call.workspace.done
+
+        def work() -> Facts:
+            call.require()
+            row = call.own(session)
+            task = row["task_id"]
+            self._held(call, session, task)
+            checks = {one["name"]: one for one in checks_for(done, row["discipline"])}
+            if unknown := sorted(runs.keys() - checks.keys()):
+                raise HttpError(400, f"no check of this task: {unknown[0][:100]}")
+            known = [one for one in evidence_of(call.database, task) if one.session == session]
+            earlier = {(one.check, one.tree, one.started) for one in known}
+            if len(known) + len(runs) > NEWEST:
+                raise HttpError(409, f"a session can report {NEWEST} runs of checks")
+            for name, run in runs.items():
+                if (name, tree, run["started"]) in earlier:
+                    continue
+                evidence = Evidence(
+                    task=task,
+                    session=session,
+                    check=name,
+                    definition=definition_of(checks[name]),
+                    tree=tree,
+                    protected=protected,
+                    worker=call.worker,
+                    **run,
+                )
+                add_evidence(call.database, evidence)
+            sql = "UPDATE ralphgen_sessions SET base_commit = ? WHERE id = ?"
+            call.database.change(sql, [base, session])
+            return {"accepted": True}
+
+        return call.database.writing(work)
+
+    def _enter(self, call: WorkerCall) -> Facts:
+        """Enter the pushed commit of a session into the merge queue; return its number."""
+        session = call.text("session", SESSION_ID)
+        commit, tree = call.text("commit", HEX), call.text("tree", HEX)
+        branch = call.text("branch", BRANCH)
+        call.end_of_body()
+        target = self._branch(call) or branch
+        database = call.database
+
+        def work() -> Facts:
+            call.require()
+            task = call.own(session)["task_id"]
+            recorded = recorded_tree(database, session, task)
+            if recorded is None or recorded.tree not in ("", tree):
+                raise HttpError(409, "this session has not closed its task with this tree")
+            if session not in entered_sessions(database):
+                self._held(call, session, task)
+            facts = {"work": commit, "target": target, "task": task, "session": session}
+            try:
+                return {"number": enter(database, **facts, worker=call.worker, tree=tree)}
+            except ToolError as error:
+                raise HttpError(409, str(error)) from error
+
+        return database.writing(work)
+
+    def _end(self, call: WorkerCall) -> Facts:
+        """Record the end of a session and release its task; return the task's status.
+
+        A task that the agent has closed is pending again if the worker reports another outcome.
+        """
+        session, outcome = call.text("session", SESSION_ID), call.text("outcome", NAME)
+        comment = call.text("comment", rf"[^\x00]{{0,{COMMENT}}}", "")
+        numbers = ("turns", "input_tokens", "output_tokens")
+        usage: Facts = {name: call.number(name, NUMBER) for name in numbers}
+        usage["cost_usd"] = call.number("cost", COST)
+        model = call.text("model", NAME, "")
+        call.end_of_body()
+
+        def work() -> Facts:
+            call.require()
+            return call.own(session)
+
+        row = call.database.writing(work)
+        if row["ended"] is not None:
+            return {"status": call.database.reading(lambda: call.status(row["task_id"]))}
+        text = f'The session "{session}" ended: {outcome}. {comment}'.strip()
+        status = end_claim(
+            *(call.database, call.workspace.tables, session, row["task_id"], text),
+            attempts=self._attempts,
+            counts=outcome not in NO_ATTEMPT,
+            reopens=outcome != DONE,
+        )
+        facts = {"ended": moment(), "outcome": outcome, **usage}
+        facts |= {"model": model} if model else {}
+        call.database.writing(lambda: close_session(call.database, session, facts))
+        return {"status": status}
+
+    def _held(self, call: WorkerCall, session: str, task: int) -> Claim:
+        """Return the claim of a session, which no process holds; raises `HttpError` without it."""
+        claim = claim_of(call.database, task)
+        if claim is None or claim.session != session:
+            raise HttpError(409, "this session has lost its claim: stop working on its task")
+        if claim.pid is not None:  # any process may answer the next call
+            hand_over(call.database, task, session)
+        return claim
+
+    def _base(self, call: WorkerCall) -> str | None:
+        """Return the commit that is checked out in the project here, or None."""
+        return self._said(call, "rev-parse", "--verify", "--quiet", "HEAD") or None
+
+    def _branch(self, call: WorkerCall) -> str:
+        """Return the branch that is checked out in the project here, empty if there is none."""
+        return self._said(call, "symbolic-ref", "--quiet", "--short", "HEAD")
+
+    def _said(self, call: WorkerCall, *words: str) -> str:
+        """Return the output of git in the project here, empty if it fails."""
+        from ..files.checkout import TreeError, TreeGit
+        from ..files.main_tree import repository_of
+        from ..processes.secrets import passed_on
+
+        workspace = call.workspace
+        repository = repository_of(workspace.root)
+        if repository is None:
+            return ""
+        git = TreeGit(repository, (), passed_on(workspace.folder))
+        try:
+            return git.say(*words).decode().strip()
+        except (TreeError, OSError, UnicodeDecodeError):
+            return ""
+
+
+class WorkerCall:
+    """One call of a worker: its token's `claims`, and the rest of its body in `given`.
+
+    Every check raises `HttpError`.
+    """
+
+    def __init__(
+        self,
+        workspace: Any,
+        database: Database,
+        claims: Mapping[str, Any],
+        given: Facts,
+    ) -> None:
+        self.claims = claims
+        self.database = database
+        self.given = given
+        self.worker: str = claims["wrk"]
+        self.workspace = workspace
+
+    def require(self, *, host: str = "") -> None:
+        """Require that the worker's token is the current one, in a transaction."""
+        sql = "SELECT token, revoked FROM ralphgen_workers WHERE name = ?"
+        if self.database.row(sql, [self.worker]) != (self.claims["jti"], None):
+            raise HttpError(
+                401,
+                "this worker was revoked",
+                **{"www-authenticate": 'Bearer error="invalid_token"'},
+            )
+        if host:
+            sql = "UPDATE ralphgen_workers SET seen = ?, host = ? WHERE name = ?"
+            self.database.change(sql, [moment(), host, self.worker])
+
+    def known(self, session: str) -> Facts | None:
+        """Return the row of a session, None if there is none."""
+        return (
+            self.database.record("SELECT * FROM ralphgen_sessions WHERE id = ?", [session]) or None
+        )
+
+    def own(self, session: str) -> Facts:
+        """Return the row of one of the worker's sessions."""
+        row = self.known(session)
+        if row is None or row["worker"] != self.worker:
+            raise HttpError(409, "this worker has no such session")
+        return row
+
+    def status(self, task: int) -> str | None:
+        """Return the status of a task, None if it is gone."""
+        sql = self.workspace.tables.tasks.select(["status"], "WHERE id = ?")
+        row = self.database.row(sql, [task])
+        return None if row is None else str(row[0])
+
+    def text(self, name: str, pattern: str, default: str | None = None) -> str:
+        """Return a text of the body that matches a pattern, without half characters."""
+        if default is not None and name not in self.given:
+            return default
+        return _matching(name, self.given.pop(name, None), pattern)
+
+    def texts(self, name: str, pattern: str, most: int) -> list[str]:
+        """Return a list of texts of the body, none if it is missing."""
+        values = self.given.pop(name, [])
+        if type(values) is not list or len(values) > most:
+            raise HttpError(400, f'"{name}" is not a list of at most {most} texts')
+        return [_matching(name, value, pattern) for value in values]
+
+    def numbers(self, name: str) -> frozenset[int]:
+        """Return the ids of tasks in the body, none if they are missing."""
+        values = self.given.pop(name, [])
+        if type(values) is not list or len(values) > MOST_TASKS:
+            raise HttpError(400, f'"{name}" is not a list of at most {MOST_TASKS} numbers')
+        if not all(type(value) is int and abs(value) < 2**63 for value in values):
+            raise HttpError(400, f'"{name}" is not a list of numbers')
+        return frozenset(values)
+
+    def number(self, name: str, most: float) -> float | None:
+        """Return a number of the body, None if it is missing."""
+        value = self.given.pop(name, None)
+        return None if value is None else _number(name, value, most)
+
+    def end_of_body(self) -> None:
+        """Refuse what is left of the body."""
+        if self.given:
+            raise HttpError(400, f"unknown key: {next(iter(self.given))[:100]}")
+
+
+def _result(name: str, result: object) -> Facts:
+    """Return the result of one check in the form of evidence; raises `HttpError`."""
+    keys = {"exit_code", "seconds", "started", "tail"}
+    if not re.fullmatch(NAME, name) or type(result) is not dict or result.keys() != keys:
+        raise HttpError(400, f'a result of "results" has other keys than {", ".join(sorted(keys))}')
+    code = result["exit_code"]
+    if code is not None and (type(code) is not int or abs(code) > NUMBER):
+        raise HttpError(400, '"exit_code" is not a number or null')
+    return {
+        "exit_code": code,
+        "seconds": float(_number("seconds", result["seconds"], NUMBER)),
+        "started": _matching("started", result["started"], MOMENT),
+        "tail": _matching("tail", result["tail"], rf"[^\x00]{{0,{TAIL}}}"),
+    }
+
+
+def _matching(name: str, value: object, pattern: str) -> str:
+    if type(value) is not str or not re.fullmatch(pattern, value, re.ASCII | re.DOTALL):
+        raise HttpError(400, f'"{name}" is missing or invalid')
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise HttpError(400, f'"{name}" is not well-formed Unicode') from error
+    return value
+
+
+def _number(name: str, value: object, most: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise HttpError(400, f'"{name}" is not a number from 0 to {most:g}')
+    return value
+
+
+def _rules(done: Mapping[str, Any] | None) -> bytes:
+    """Return the rules on done as bytes, which a clone has too."""
+    return json.dumps(done or {"checks": ()}, sort_keys=True).encode()

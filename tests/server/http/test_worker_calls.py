@@ -1,0 +1,312 @@
+"""Workers over HTTP: their tokens, their calls, and every call that a server refuses."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from command_line import ralphgen
+from driving import query
+from engines import ENGINES
+from held_tasks import held_on
+from http_servers import CONFIG, JSON, KEY, URL, HttpServer, serving
+from http_servers import token as signed
+from lifelines import until
+from proved_projects import check, python
+
+pytestmark = pytest.mark.thorough
+CHECKS = check("tests", *python("pass")) + check("lint", *python("pass"))
+SETTINGS = f"[claims]\nlease = 600\n[loop]\nattempts = 2\n{CONFIG}rate = 100000\n{CHECKS}"
+TREE, BASE = "a" * 40, "b" * 40
+PASSED = {"exit_code": 0, "seconds": 1, "started": "2026-02-10T00:00:00Z", "tail": "ok"}
+
+
+@pytest.fixture(params=ENGINES)
+def server(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[HttpServer]:
+    """A server with two processes, on a project with three tasks and two checks."""
+    monkeypatch.setenv("RALPH_KEY", KEY)
+    with held_on(request.param, tmp_path / "p", SETTINGS) as root, serving(root) as running:
+        yield running
+
+
+def added(root: Path, name: str, *options: str) -> str:
+    """Add a worker; return its token."""
+    done = ralphgen("worker", "add", name, *options, "--project", root)
+    assert 0 == done.returncode, done.stderr
+    return done.stdout.strip()
+
+
+def sent(server: HttpServer, token: str, verb: str, body: object) -> tuple[int, Any]:
+    """Return the status and the JSON of a call of a worker."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    more = {**JSON, "Authorization": f"Bearer {token}"}
+    status, answer, _ = server.ask(f"/mcp/worker/{verb}", data, more)
+    return status, json.loads(answer)
+
+
+def call(server: HttpServer, token: str, verb: str, **body: object) -> Any:
+    """Return the answer to a call that works."""
+    status, answer = sent(server, token, verb, body)
+    assert 200 == status, answer
+    return answer
+
+
+def take(server: HttpServer, token: str, session: str = "one", **more: object) -> Any:
+    return call(server, token, "take", session=session, recipe="task_execution", **more)
+
+
+def prove(server: HttpServer, token: str, session: str = "one", **changed: Any) -> Any:
+    body: dict[str, Any] = {"session": session, "tree": TREE, "base": BASE}
+    body["results"] = {"tests": PASSED, "lint": PASSED}
+    return sent(server, token, "prove", {**body, **changed})
+
+
+def told(server: HttpServer, session: str, tool: str, **given: Any) -> str:
+    """Return the text of the answer to a call of a tool with a session's token."""
+    status, answer = server.call(session, tool, **given)
+    assert 200 == status, answer
+    if "error" in answer:
+        return str(answer["error"]["message"])
+    return str(answer["result"]["content"][0]["text"])
+
+
+def test_task_is_done_by_evidence_of_its_worker(server: HttpServer) -> None:
+    root = server.root
+    token = added(root, "mac-2")
+    answer = take(server, token, host="build-2", agent="claude")
+
+    assert (1, "one", "ralph", 600) == tuple(
+        answer[name] for name in ("task", "session", "kit", "lease")
+    )
+    tools = {tool["name"]: tool for tool in answer["describe"]["tools"]}
+    assert "done" in tools["set_task_status"]["inputSchema"]["properties"]["status"]["enum"]
+    assert "run_checks" in tools
+    own = answer["token"]
+    told(server, own, "set_task_status", status="in_progress")
+    assert "has not passed" in told(server, own, "set_task_status", status="done")
+    assert "runs on the worker" in told(server, own, "run_checks")
+    assert (200, {"accepted": True}) == prove(server, token)
+    assert '"new":"done"' in told(server, own, "set_task_status", status="done")
+    assert "done" == call(server, token, "renew", sessions=["one"])["sessions"]["one"]["status"]
+    assert {"status": "done"} == call(
+        server, token, "end", session="one", outcome="done", turns=3, cost=0.25
+    )
+    sql = "SELECT check_name, tree, worker FROM ralphgen_evidence ORDER BY number"
+    assert [
+        ("tests", TREE, "mac-2"),
+        ("lint", TREE, "mac-2"),
+        ("(recorded)", TREE, "mac-2"),
+    ] == query(root, sql)
+    names = "worker, outcome, turns, cost_usd, base_commit"
+    sql = f"SELECT {names} FROM ralphgen_sessions WHERE id = 'one'"
+    assert [("mac-2", "done", 3, 0.25, BASE)] == query(root, sql)
+    assert [] == query(root, "SELECT 1 FROM ralphgen_claims WHERE session IS NOT NULL")
+
+
+def test_tokens_open_their_own_addresses_alone(server: HttpServer) -> None:
+    root = server.root
+    worker = added(root, "mac-2")
+    own = take(server, worker)["token"]
+    other = signed(root, "manual")
+
+    for kit_only in ("tools/list", "list_tasks", "set_task_status", "get_task"):
+        status, answer = server.call(worker, kit_only)
+        assert 403 == status, answer
+    for session in (own, other):
+        for verb in ("take", "renew", "prove", "end", "enter", "runner", "landed", "returned"):
+            status, answer = sent(server, session, verb, {"session": "one"})
+            assert 403 == status, (verb, answer)
+    assert 404 == sent(server, worker, "nothing", {})[0]
+    assert 404 == sent(server, worker, "take/", {})[0]
+    assert 401 == sent(server, "no token", "take", {})[0]
+
+
+def test_forged_tokens_open_nothing(server: HttpServer) -> None:
+    root = server.root
+    added(root, "mac-2")
+    facts: dict[str, Any] = {"rec": None, "pol": None, "wrk": "mac-2"}
+
+    assert 401 == sent(server, signed(root, key="x" * 40, **facts), "take", {})[0]
+    for token in (
+        signed(root, **facts),  # whoever has the key, but no row
+        signed(root, **{**facts, "wrk": "mac-3"}),
+        signed(root, **{**facts, "wrk": "../x"}),
+        signed(root, **{**facts, "tsk": 1}),
+    ):
+        body = {"session": "one", "recipe": "task_execution"}
+        assert 401 == sent(server, token, "take", body)[0]
+    assert [] == query(root, "SELECT id FROM ralphgen_sessions WHERE worker IS NOT NULL")
+
+
+def test_repeated_calls_get_the_first_answer(server: HttpServer) -> None:
+    root = server.root
+    token = added(root, "mac-2")
+
+    assert take(server, token) == take(server, token)
+    query(root, "UPDATE ralphgen_claims SET pid = 1, host = 'h', namespace = 'n', boot = 'b'")
+    take(server, token)  # a server that was killed between claim and answer
+    assert [(None,)] == query(root, "SELECT pid FROM ralphgen_claims WHERE session = 'one'")
+    prove(server, token)
+    prove(server, token)
+    assert [(2,)] == query(root, "SELECT count(*) FROM ralphgen_evidence")
+    end = {"session": "one", "outcome": "open"}
+    assert call(server, token, "end", **end) == call(server, token, "end", **end)
+    assert [(1,)] == query(root, "SELECT attempts FROM ralphgen_claims WHERE task_id = 1")
+    status, answer = sent(server, token, "take", {"session": "one", "recipe": "task_execution"})
+    assert (409, "this session has lost its claim: stop working on its task") == (
+        status,
+        answer["error"]["message"],
+    )
+
+
+def test_worker_reaches_no_session_of_another(server: HttpServer) -> None:
+    root = server.root
+    first, second = added(root, "mac-2"), added(root, "mac-3")
+    take(server, first)
+    take(server, second, "two")
+
+    for session in ("one", "missing"):
+        assert 409 == prove(server, second, session)[0]
+        for verb, body in (
+            ("renew", {"sessions": ["two", session]}),
+            ("end", {"session": session, "outcome": "done"}),
+            ("take", {"session": session, "recipe": "task_execution"}),
+        ):
+            if (verb, session) != ("take", "missing"):
+                assert 409 == sent(server, second, verb, body)[0], (verb, session)
+    query(root, "INSERT INTO ralphgen_sessions (id, recipe, started) VALUES ('mine', 'yap', 'x')")
+    body = {"session": "mine", "recipe": "task_execution"}
+    assert 409 == sent(server, second, "take", body)[0]
+    sql = "SELECT session FROM ralphgen_claims WHERE session IS NOT NULL ORDER BY task_id"
+    assert [("one",), ("two",)] == query(root, sql)
+    assert [] == query(root, "SELECT 1 FROM ralphgen_evidence")
+
+
+def test_evidence_of_a_worker_proves_nothing_elsewhere(server: HttpServer) -> None:
+    root = server.root
+    token = added(root, "mac-2")
+    own = take(server, token)["token"]
+
+    prove(server, token, results={"tests": PASSED})
+    assert 'check \\"lint\\"' in json.dumps(told(server, own, "set_task_status", status="done"))
+    prove(server, token, tree="c" * 40, results={"lint": PASSED})
+    assert "has not passed" in told(server, own, "set_task_status", status="done")
+    failed = {**PASSED, "exit_code": 1}
+    prove(server, token, tree="d" * 40, results={"lint": failed, "tests": PASSED})
+    assert "ended with exit code 1" in told(server, own, "set_task_status", status="done")
+    prove(server, token, tree="e" * 40, protected=["tests/a.py"])
+    assert "protected files" in told(server, own, "set_task_status", status="done")
+    query(root, "UPDATE ralphgen_evidence SET worker = 'mac-3'")
+    prove(server, token, tree="f" * 40, results={})
+    assert "has not passed" in told(server, own, "set_task_status", status="done")
+
+
+def test_revoked_worker_loses_everything_within_a_second(server: HttpServer) -> None:
+    root = server.root
+    token = added(root, "mac-2")
+    own = take(server, token)["token"]
+    prove(server, token)
+    told(server, own, "set_task_status", status="done")
+
+    done = ralphgen("worker", "revoke", "mac-2", "--project", root)
+    assert "revoked worker mac-2 and ended 1 session\n" == done.stdout
+    end = time.monotonic() + 1
+    assert until(lambda: server.call(own, "get_task")[0] == 401)
+    assert time.monotonic() < end
+    body = {"session": "two", "recipe": "task_execution"}
+    assert 401 == sent(server, token, "take", body)[0]
+    assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
+    assert [] == query(root, "SELECT 1 FROM ralphgen_claims WHERE session IS NOT NULL")
+    assert 0 == ralphgen("worker", "revoke", "mac-2", "--project", root).returncode
+    renewed = added(root, "mac-2")
+    assert 1 == take(server, renewed, "two")["task"]
+    assert 401 == sent(server, token, "renew", {"sessions": []})[0]
+
+
+def test_late_calls_are_refused_once_another_session_has_the_task(server: HttpServer) -> None:
+    root = server.root
+    first, second = added(root, "mac-2"), added(root, "mac-3")
+    own = take(server, first)["token"]
+    query(root, "UPDATE ralphgen_claims SET expires = '2020-02-10T00:00:00.000Z'")
+    assert 1 == take(server, second, "two")["task"]
+
+    assert 409 == prove(server, first)[0]
+    assert "lost its claim" in told(server, own, "add_task_comment", body="late")
+    assert {"one": {"lost": True, "status": "pending"}} == call(
+        server, first, "renew", sessions=["one"]
+    )["sessions"]
+    call(server, first, "end", session="one", outcome="open", comment="late")
+    assert [("two",)] == query(root, "SELECT session FROM ralphgen_claims WHERE task_id = 1")
+
+
+def test_hostile_bodies_are_refused(server: HttpServer) -> None:
+    root = server.root
+    token = added(root, "mac-2")
+    take(server, token)
+    good = {"session": "one", "tree": TREE, "base": BASE, "results": {"tests": PASSED}}
+    wrong: list[tuple[str, Any]] = [
+        *(("take", body) for body in (b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000)),
+        ("take", {"session": "a" * 161, "recipe": "task_execution"}),
+        ("take", {"session": "../a", "recipe": "task_execution"}),
+        ("take", {"session": "two\n", "recipe": "task_execution"}),
+        ("take", {"session": "two", "recipe": "manual"}),
+        ("take", {"session": "two", "recipe": "no such"}),
+        ("take", {"session": "two", "recipe": "task_execution", "brief": []}),
+        ("take", {"session": "two", "recipe": "task_execution", "skip": [True]}),
+        ("take", {"session": "two", "recipe": "task_execution", "skip": [1] * 1_001}),
+        ("take", {"session": "two", "recipe": "task_execution", "task": 3}),
+        ("renew", {"sessions": ["one"] * 65}),
+        ("renew", {"sessions": "one"}),
+        ("end", {"session": "one", "outcome": ""}),
+        ("end", {"session": "one", "outcome": "done\u0000"}),
+        ("end", {"session": "one", "outcome": "done", "cost": -1}),
+        ("end", {"session": "one", "outcome": "done", "cost": True}),
+        ("end", {"session": "one", "outcome": "done", "turns": 1e300}),
+        ("end", {"session": "one", "outcome": "done", "comment": "x" * 8_001}),
+        ("end", {"session": "one", "outcome": "\ud800"}),
+        ("prove", {**good, "tree": "a" * 39}),
+        ("prove", {**good, "base": "HEAD"}),
+        ("prove", {**good, "base": f"{BASE}\n"}),
+        ("prove", {**good, "protected": ["a\u0000b"]}),
+        ("prove", {**good, "results": {"other": PASSED}}),
+        ("prove", {**good, "results": {"(recorded)": PASSED}}),
+        ("prove", {**good, "results": {"tests": {**PASSED, "exit_code": "0"}}}),
+        ("prove", {**good, "results": {"tests": {**PASSED, "exit_code": False}}}),
+        ("prove", {**good, "results": {"tests": {**PASSED, "tail": "x" * 4_001}}}),
+        ("prove", {**good, "results": {"tests": {**PASSED, "seconds": float("inf")}}}),
+        ("prove", {**good, "results": {"tests": {**PASSED, "started": "now"}}}),
+        ("prove", {**good, "results": {"tests": {**PASSED, "worker": "x"}}}),
+        ("prove", {**good, "results": {f"c{n}": PASSED for n in range(101)}}),
+        ("prove", {**good, "task": 2}),
+    ]
+    for verb, body in wrong:
+        status, answer = sent(server, token, verb, body)
+        assert 400 == status, (verb, str(body)[:200], answer)
+    assert 413 == sent(server, token, "take", b" " * 20_000_000)[0]
+    assert [] == query(root, "SELECT 1 FROM ralphgen_evidence")
+    assert [("one",)] == query(root, "SELECT id FROM ralphgen_sessions WHERE worker IS NOT NULL")
+
+
+def test_worker_commands_show_states(server: HttpServer) -> None:
+    root = server.root
+    token = added(root, "mac-2", "--merge", "--ttl", "1h")
+    assert {"wrk": "mac-2"}.items() <= jwt.decode(
+        token, KEY, algorithms=["HS256"], audience=URL
+    ).items()
+    second = ralphgen("worker", "add", "mac-2", "--project", root)
+    assert (2, "") == (second.returncode, second.stdout)
+    listed = json.loads(ralphgen("worker", "list", "--json", "--project", root).stdout)
+    assert ("mac-2", True, "active", None) == tuple(
+        listed[0][name] for name in ("name", "merge", "state", "seen")
+    )
+    take(server, token, host="build-2")
+    assert "on build-2" in ralphgen("worker", "list", "--project", root).stdout
+    for name in ("Mac", "-a", "a b", "a" * 41, ""):
+        assert 2 == ralphgen("worker", "add", "--project", root, "--", name).returncode
+    assert 2 == ralphgen("worker", "add", "b", "--ttl", "25h", "--project", root).returncode
+    assert 1 == ralphgen("worker", "revoke", "mac-3", "--project", root).returncode
