@@ -531,7 +531,7 @@ def launch_session(
     _record(lambda: begin_protection(session), say)
     try:
         if options.printing:
-            end = _watched(session, agent, call, (timeout, stop, lost), out, say)
+            end = run_watched(session, agent, call, (timeout, stop, lost), out, say)
         else:
             end = run_terminal(session, agent, call)
     except BaseException:
@@ -584,10 +584,13 @@ def _fault(
     return None
 
 
-def _watched(
+def run_watched(
     session: PreparedSession, agent: Agent, call: AgentCall, limits: Endings, out: OnLine, say: Say
 ) -> AgentEnd:
-    """Run an agent without a terminal, in a session marked as launched, and keep its output."""
+    """Run an agent as `run_printing`, in a session marked as launched, and keep its output.
+
+    Nothing is recorded in the database.
+    """
     timeout, stop, lost = limits
     with launched_in(session.folder) as asked, _transcript(session, out, say) as write:
         return run_printing(

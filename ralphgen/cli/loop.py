@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import EIO, EPIPE
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,6 +74,14 @@ AllowFailingBase = Annotated[
     bool,
     typer.Option("--allow-failing-base", help="Start tasks even if a check fails on the branch."),
 ]
+ServerUrl = Annotated[
+    str,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="Take tasks from this server, as a worker without the database.",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List ready tasks; start no agents.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print events as JSON Lines.")]
 
@@ -90,6 +99,7 @@ def loop(
     worktrees: Worktrees = False,
     onto: Onto = "",
     allow_failing_base: AllowFailingBase = False,
+    server: ServerUrl = "",
     agent: AgentNames = "claude",
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -106,7 +116,7 @@ def loop(
     from ralphgen.kits.project import Project as Inspected
     from ralphgen.loop.conduct import prepare_loop
     from ralphgen.loop.run import Limits, parse_duration, parse_until
-    from ralphgen.project.database import shared_connections
+    from ralphgen.project.database import shared_connections, without_database
     from ralphgen.project.root import project_place
     from ralphgen.terminal.person import refuse_agents
 
@@ -115,7 +125,6 @@ def loop(
     refuse_agents("loop")
     place = project_place(project)
     _refuse_other_tree(place)
-    warn_if_outdated(place.root, say, names_columns=False, dry_run=dry_run)
     limits = Limits(
         parallel=parallel,
         max_tasks=max_tasks,
@@ -125,6 +134,16 @@ def loop(
         until=parse_until(until, time.time()) if until else None,
         review_every=review_every,
     )
+    options = _asked_for(limits, max_time, until, agent, worktrees=worktrees, onto=onto)
+    if server:
+        from ralphgen.loop.remote import prepare_remote
+
+        _refuse_with_server(onto=onto, allow_failing_base=allow_failing_base, dry_run=dry_run)
+        with without_database():
+            project_of = Inspected(place.root)
+            remote = prepare_remote(project_of, limits, agent, server, worktrees=worktrees)
+            raise typer.Exit(_looped(remote, options, as_json=as_json, tell=progress(quiet)))
+    warn_if_outdated(place.root, say, names_columns=False, dry_run=dry_run)
     prepared = prepare_loop(
         Inspected(place.root),
         limits,
@@ -137,7 +156,6 @@ def loop(
     if dry_run:
         _show_first(prepared, as_json=as_json)
         return
-    options = _asked_for(limits, max_time, until, agent, worktrees=worktrees, onto=onto)
     with shared_connections(place.root):
         raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
 
@@ -173,6 +191,16 @@ def _refuse_other_tree(place: "ProjectPlace") -> None:
             f'"{place.root}", which is on "{there}"',
             f'run it in "{place.root}", or commit .ralph on "{here}"',
         )
+
+
+def _refuse_with_server(*, onto: str, allow_failing_base: bool, dry_run: bool) -> None:
+    """Raise `UsageError` for an option that needs the database or the queue."""
+    from ralphgen.errors import UsageError
+
+    options = {"--onto": onto, "--allow-failing-base": allow_failing_base, "--dry-run": dry_run}
+    for option, value in options.items():
+        if value:
+            raise UsageError(f'"{option}" and "--server" cannot be combined', f"remove {option}")
 
 
 def _asked_for(
@@ -232,13 +260,12 @@ def _looped(
     from ralphgen.loop.notify import Notifier
     from ralphgen.loop.record import recorded_loop
     from ralphgen.loop.run import FREQUENT, Run, event
-    from ralphgen.sessions.create import project_items
 
     root, limits, telling = prepared.root, prepared.limits, prepared.telling
     events: list[Event] = []
     config = read_settings(root).notify
     notifier = Notifier(root, config, lambda text: telling.tell(event("note", worker=0, text=text)))
-    if warning := require_trust(root, project_items(root), asked, is_whole=True):
+    if warning := require_trust(root, prepared.site.trust_items(), asked, is_whole=True):
         tell(warning)
     for agent in prepared.agents:
         find_program(agent)  # before a task is claimed for nothing
@@ -262,7 +289,7 @@ def _looped(
         for note in (*lacks, *prepared.site.notes()):
             show(event("note", worker=0, text=note))
         prepared.site.begin(prepared.ready)
-        if prepared.ready:
+        if prepared.ready and not prepared.is_remote:
             show(event("backup", text=backed_up(root)))
         names = [agent.name for agent in prepared.agents]
         facts = {"agent": ",".join(names), "workers": limits.parallel}
@@ -274,7 +301,8 @@ def _looped(
             show(failed)
         delivery = _delivery(prepared, events, record.report, tell)
     if not as_json:
-        _as_long_as_it_can(lambda _: _summarize(root, events, tell), telling)(None)
+        summarize = _show_stop if prepared.is_remote else partial(_summarize, root)
+        _as_long_as_it_can(lambda _: summarize(events, tell), telling)(None)
         for line in delivery:
             tell(line)
     return stop.exit_code
@@ -307,6 +335,14 @@ def _summarize(root: Path, events: "Sequence[Event]", tell: Say) -> None:
         stop = next(one for one in reversed(events) if one["event"] == "stop")
         lines = [*event_lines(stop), f"warning: no summary: {error.problems[0].text}"]
     for line in lines:
+        tell(line)
+
+
+def _show_stop(events: "Sequence[Event]", tell: Say) -> None:
+    """Print why a loop has ended."""
+    from ralphgen.loop.run import event_lines
+
+    for line in event_lines(events[-1]):
         tell(line)
 
 

@@ -1,5 +1,6 @@
 """`ralphgen trust`: what a clone makes a person run, shown and recorded."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,18 +20,17 @@ app = App()
 @app.command(example="ralphgen trust")
 def trust(project: Project = Path(), yes: Yes = False) -> None:
     """Review and approve the commands a project runs."""
-    from ralphgen.emit.trust import database_items, git_items, run_items
+    from ralphgen.emit.trust import database_items, worker_items
     from ralphgen.emit.workflows import compile_server
     from ralphgen.kits.project import Project as Inspected
-    from ralphgen.project.root import has_database, written_root
+    from ralphgen.project.root import database_place, has_database, written_root
     from ralphgen.sessions.create import project_items
 
     root = written_root(project, "trust")
     is_new = _recorded(root, database_items(root), yes=yes)  # before it is looked for
-    if not has_database(root):
-        inspected = Inspected(root)
-        git = git_items(root, remote=inspected.settings.loop.remote is not None)
-        is_new = _recorded(root, [*run_items(inspected), *git], yes=yes) or is_new
+    place = database_place(root)
+    if not has_database(root) or (place is not None and not os.environ.get(place.dsn_env)):
+        is_new = _recorded(root, worker_items(Inspected(root)), yes=yes) or is_new
         done = "approved the settings" if is_new else "no new settings to approve"
         say(f'{done}; next: "ralphgen init" creates the database, then run "ralphgen trust" again')
         return

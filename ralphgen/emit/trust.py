@@ -55,7 +55,7 @@ from ralphgen.project.git import (
     known_texts,
     settings_of,
 )
-from ralphgen.project.inspect import RecipeFile, hidden_columns, settings_models
+from ralphgen.project.inspect import RecipeFile, hidden_columns, read_recipes, settings_models
 from ralphgen.project.model import OwnRecipe
 from ralphgen.project.own_tools import tool_files
 from ralphgen.project.root import (
@@ -766,6 +766,14 @@ def written_items(project: Project) -> list[TrustItem]:
         }
     words = words_items(read_words(root, prompt_names(root)), project.facts.recipes)
     return own_items(project, servers, words, root)
+
+
+def worker_items(project: Project) -> list[TrustItem]:
+    """Return the items that a clone without the database requires: it starts no server."""
+    root = project.root
+    words = words_items(read_words(root, prompt_names(root)), read_recipes(root))
+    remote = project.settings.loop.remote is not None
+    return [*own_items(project, {}, words, root), *git_items(root, remote=remote)]
 
 
 def items_of(root: Path, discipline: str) -> list[TrustItem]:

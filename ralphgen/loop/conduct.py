@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ralphgen.agents.adapters import find_agent
 from ralphgen.agents.agent import Agent
@@ -32,6 +32,9 @@ from ralphgen.project.config import Config
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import refuse_without_ledger
 from ralphgen.sessions.decide import no_tasks
+
+if TYPE_CHECKING:
+    from ralphgen.loop.remote import RemoteWorkplace
 
 FOREVER = float("inf")
 PATIENCE = 20.0  # seconds for agents to stop; a longer merge is made the next time
@@ -167,18 +170,19 @@ class PreparedLoop:
 
     `ready` are the ready tasks, the next one first. `telling` receives the events, and `stop_now`
     ends all sessions. If it `merges`, agents work in worktrees; `onto` is the branch to merge into,
-    empty for the branch that is checked out.
+    empty for the branch that is checked out. A loop that `is_remote` has no database.
     """
 
     root: Path
     limits: Limits
     agents: tuple[Agent, ...]
-    site: ProjectWorkplace
+    site: "ProjectWorkplace | RemoteWorkplace"
     ready: tuple[int, ...]
     telling: Telling
     stop_now: threading.Event
     merges: bool = False
     onto: str = ""
+    is_remote: bool = False
 
 
 def prepare_loop(
@@ -205,8 +209,8 @@ def prepare_loop(
         raise UsageError("--allow-failing-base requires --worktrees", "add --worktrees")
     if onto and not worktrees:
         raise UsageError("--onto requires --worktrees", "add --worktrees")
-    found = _agents(agents, config)
-    _refuse(config, limits, found, worktrees=worktrees)
+    found = find_agents(agents, config)
+    refuse_limits(config, limits, found, worktrees=worktrees)
     telling, stop_now = Telling(), threading.Event()
     given = (project, found, telling.tell, stop_now)
     cost = limits.max_task_cost
@@ -221,19 +225,24 @@ def prepare_loop(
             trust_edited=trust_edited,
             max_task_cost=cost,
         )
-    settled = replace(
-        limits,
-        no_progress=config.loop.no_progress,
-        timeout=config.loop.timeout,
-        longest_wait=config.loop.longest_wait,
-    )
+    settled = settle(limits, config)
     ready = tuple(site.next_tasks())
     return PreparedLoop(
         project.root, settled, found, site, ready, telling, stop_now, worktrees, onto
     )
 
 
-def _agents(names: str, config: Config) -> tuple[Agent, ...]:
+def settle(limits: Limits, config: Config) -> Limits:
+    """Return the limits with those of the project's settings."""
+    return replace(
+        limits,
+        no_progress=config.loop.no_progress,
+        timeout=config.loop.timeout,
+        longest_wait=config.loop.longest_wait,
+    )
+
+
+def find_agents(names: str, config: Config) -> tuple[Agent, ...]:
     """Return the agents of these names; raise `UsageError` for an unknown or repeated one."""
     given = [name.strip() for name in names.split(",")]
     for name in given:
@@ -243,7 +252,10 @@ def _agents(names: str, config: Config) -> tuple[Agent, ...]:
     return tuple(find_agent(name, config) for name in given)
 
 
-def _refuse(config: Config, limits: Limits, agents: tuple[Agent, ...], *, worktrees: bool) -> None:
+def refuse_limits(
+    config: Config, limits: Limits, agents: tuple[Agent, ...], *, worktrees: bool
+) -> None:
+    """Raise `UsageError` for limits that cannot be met with these agents."""
     if limits.parallel > 1 and os.name == "nt":
         raise UsageError('"--parallel" is untested on Windows', "remove it")
     costs = {"--max-cost": limits.max_cost, "--max-task-cost": limits.max_task_cost}

@@ -363,13 +363,16 @@ class Run:
                     self._changed.wait(min(wait, self._poll))  # a clock may jump meanwhile
             return None
 
-    def nothing_ready(self, job: Assignment) -> None:
-        """Return a job for which there was no task; wait until looking again makes sense."""
+    def nothing_ready(self, job: Assignment, *, waits: bool = False) -> None:
+        """Return a job for which there was no task; wait until looking again makes sense.
+
+        With `waits`, sessions elsewhere may make one ready, so that the run does not end.
+        """
         with self._changed:
             self._running.remove(job)
             if job.seen != self._ended:
                 return
-            if self._running:
+            if self._running or waits:
                 self._changed.wait(self._poll)
             else:
                 self._end(NOTHING_READY)
@@ -679,8 +682,8 @@ def _work(run: Run, site: Workplace, worker: int) -> None:
             for task, outcome in site.merges(worker):
                 run.merged(task, outcome)
             result = site.session(job, worker)
-        except NothingReadyError:
-            run.nothing_ready(job)
+        except NothingReadyError as error:
+            run.nothing_ready(job, waits=error.waits)
         except (ProgramError, PushRefusedError, UsageError) as error:  # no pause makes it better
             run.stop(StopReason(str(error), error.exit_code))
             run.troubled(job, error)

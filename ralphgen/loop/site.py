@@ -26,7 +26,7 @@ from ralphgen.agents.agent import (
     Outcome,
 )
 from ralphgen.agents.launch import SessionEnd, close_record, launch_session
-from ralphgen.emit.trust import content_items, record_items, untrusted
+from ralphgen.emit.trust import TrustItem, content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.kits.project import Project
@@ -80,7 +80,7 @@ from ralphgen.sessions.claims import (
     next_tasks,
     release_claim,
 )
-from ralphgen.sessions.create import create_session
+from ralphgen.sessions.create import create_session, project_items
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.sessions.questions import open_questions
@@ -119,6 +119,10 @@ class ProjectWorkplace:
         self._max_task_cost = max_task_cost
         self._unreported: dict[int, float] = {}  # shares of sessions that reported no cost, by task
         self._entry = 0  # the newest one of the journal when the loop began
+
+    def trust_items(self) -> list[TrustItem]:
+        """Return the items that every session here requires."""
+        return project_items(self._root)
 
     def merges(self, _worker: int) -> list[tuple[int, str]]:
         """Return nothing: in a shared tree, nothing is merged."""
