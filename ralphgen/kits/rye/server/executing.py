@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from .workspace import Rye
 
 LONGEST = 10  # elements of a chain
-_VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){2}")
 MERGED = "env"  # the one config key that is merged by member
 
 
@@ -103,7 +101,6 @@ def chain_of(rye: Rye, spaces: Spaces, tool: ChainLink) -> list[ChainLink]:
     chain = [tool]
     while chain[-1].executor_id is not None:
         link = link_of(rye, _next(spaces, chain))
-        _check_version(link, chain[-1])
         chain.append(link)
     return chain
 
@@ -174,33 +171,6 @@ def _next(spaces: Spaces, chain: Sequence[ChainLink]) -> Item:
 
 def _is_built_in(link: ChainLink, ids: Sequence[str]) -> bool:
     return link.item.source == SYSTEM and link.item.id in ids
-
-
-def _check_version(executor: ChainLink, tool: ChainLink) -> None:
-    """Raise `CodedError` if an executor does not accept the version of the tool."""
-    where = f"child_constraints of {executor.item.id}"
-    said = mapping_at(where, executor.parsed.metadata.get("child_constraints"))
-    if said.get(tool.item.id) is None:
-        return
-    limits = mapping_at(f"{where}.{tool.item.id}", said[tool.item.id])
-    version = _version(f"version of {tool.item.id}", tool.parsed.metadata.get("version"))
-    least, most = limits.get("min_version"), limits.get("max_version")
-    too_old = least is not None and version < _version(f"{where}.min_version", least)
-    too_new = most is not None and version > _version(f"{where}.max_version", most)
-    if too_old or too_new:
-        words = [f"from {least}" if least else "", f"to {most}" if most else ""]
-        raise CodedError(
-            VALIDATION_FAILED,
-            f'"{executor.item.id}" requires "{tool.item.id}" in versions '
-            f"{' '.join(filter(None, words))}, found {tool.parsed.metadata.get('version')}",
-        )
-
-
-def _version(where: str, written: object) -> tuple[int, ...]:
-    """Return the three numbers of a version."""
-    if not isinstance(written, str) or not _VERSION.fullmatch(written):
-        raise CodedError(VALIDATION_FAILED, f'"{where}" must be a version such as "1.2.3"')
-    return tuple(int(part) for part in written.split("."))
 
 
 def configuration_of(chain: Sequence[ChainLink]) -> dict[str, Any]:

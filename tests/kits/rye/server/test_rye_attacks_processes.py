@@ -34,7 +34,6 @@ LOUD = {
     "recursion": "f = lambda: f(); f()",
     "odd error": "raise type('E', (Exception,), {'__str__': lambda self: 1 / 0})",
 }
-QUIET = ("print", "descriptor", "child", "closed", "closed streams", "copy", "bytes")
 GREEDY = {
     "read": "import sys; sys.stdin.read()",
     "read descriptor": "import os; os.read(0, 1 << 20)",
@@ -99,24 +98,6 @@ def test_no_tool_reads_or_writes_the_frames(tmp_path: Path, wire: Wire) -> None:
     assert 5 == len(listed)
 
 
-@pytest.mark.parametrize("kind", QUIET)
-def test_what_a_python_tool_writes_is_no_part_of_its_value(rye: Rye, kind: str) -> None:
-    """S13: by any means, from any of its processes, and even if it closes its streams."""
-    rye.put("tool", "a", python_tool("a", f"def main():\n    {LOUD[kind]}\n    return 1\n"))
-
-    assert 1 == rye.run("tool", "a")["data"]
-
-
-@pytest.mark.parametrize("kind", GREEDY)
-def test_a_tool_reads_nothing_of_the_session(rye: Rye, kind: str) -> None:
-    """S12: it reads only its own input, then the end of the file."""
-    *imports, value = GREEDY[kind].split("; ")
-    script = "\n".join([*imports, "def main():", f"    return str({value})", ""])
-    rye.put("tool", "a", python_tool("a", script))
-
-    assert rye.run("tool", "a")["data"] in ("", "b''", "0")
-
-
 @pytest.mark.parametrize("end", ["1", "2"])
 def test_two_hundred_megabytes_are_not_kept(rye: Rye, end: str) -> None:
     """S21: only the beginning of the output is kept, so the server uses little memory."""
@@ -135,33 +116,6 @@ def test_two_hundred_megabytes_are_not_kept(rye: Rye, end: str) -> None:
     assert data[f"{loud}_truncated"]
     assert 1_000 < len(data[loud]) < MOST
     assert peak < 300_000
-
-
-def test_a_large_value_is_refused(rye: Rye) -> None:
-    """S21: the return value of a Python tool has the limit of an output."""
-    rye.put("tool", "a", python_tool("a", "def main(): return 'x' * (200 << 20)\n"))
-    rye.put(
-        "tool",
-        "b",
-        python_tool(
-            "b", "def main():\n    x = []\n    for _ in range(900): x = [x]\n    return x\n"
-        ),
-    )
-
-    assert ["EXECUTION_FAILED"] * 2 == [ran(rye, "a"), ran(rye, "b")]
-
-
-@pytest.mark.parametrize("kind", STUBBORN)
-def test_the_time_limit_ends_all_that_a_tool_has_started(
-    rye: Rye, lifeline: Lifeline, kind: str
-) -> None:
-    """S22: also children that changed their group or session or ignore signals."""
-    script = holding(lifeline.path) + STUBBORN[kind]
-    rye.put("tool", "a", shell("a", script, timeout=1.5), extension=".yaml")
-
-    assert "TIMEOUT" == ran(rye, "a")
-    assert lifeline.was_held()
-    assert lifeline.was_let_go()
 
 
 @pytest.mark.parametrize("kind", KILLING)

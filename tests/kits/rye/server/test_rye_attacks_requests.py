@@ -1,65 +1,17 @@
 """HTTP requests reach only allowed hosts, leak no data, and fail with readable errors."""
 
 import json
-import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from http_hosts import Asked, Host, Write, answering, host
-from rye_attacks import OFF, TRUSTED, code, items_of, ran, tree
-from rye_projects import TYPES, Rye, directive, python_tool, serving, well_formed, yaml_tool
+from http_hosts import Host, answering, host
+from rye_attacks import OFF, TRUSTED, code, ran, tree
+from rye_projects import TYPES, Rye, serving, well_formed, yaml_tool
 
 SECRET = "s3cr3t-of-the-server"  # noqa: S105
-INWARD = (
-    "http://127.0.0.1:{port}/",
-    "http://localhost:{port}/",
-    "http://LOCALHOST.:{port}/",
-    "http://127.1:{port}/",
-    "http://2130706433:{port}/",
-    "http://0x7f000001:{port}/",
-    "http://0177.0.0.1:{port}/",
-    "http://0.0.0.0:{port}/",
-    "http://0:{port}/",
-    "http://127.0.0.1.:{port}/",
-    "http://[::1]:{port}/",
-    "http://[::]:{port}/",
-    "http://[::ffff:127.0.0.1]:{port}/",
-    "http://[::ffff:7f00:1]:{port}/",
-    "http://[64:ff9b::7f00:1]:{port}/",
-    "http://[2002:7f00:1::]:{port}/",
-    "http://[fe80::1%25lo]:{port}/",
-    "http://\uff11\uff12\uff17.0.0.1:{port}/",
-    "http://user:secret@127.0.0.1:{port}/",
-    "http://example.com@127.0.0.1:{port}/",
-    "http://127.0.0.1:{port}\\@example.com/",
-    "http://example.com#@127.0.0.1:{port}/",
-    "http:127.0.0.1:{port}/",
-    "//127.0.0.1:{port}/",
-    "http:///127.0.0.1:{port}/",
-    "http://169.254.169.254/latest/meta-data/",
-    "http://10.0.0.1/",
-    "http://192.168.0.1/",
-    "http://100.64.0.1/",
-    "http://224.0.0.1/",
-    "http://255.255.255.255/",
-    "file:///etc/passwd",
-    "FILE:///etc/passwd",
-    "ftp://127.0.0.1:{port}/",
-    "gopher://127.0.0.1:{port}/x",
-    "dict://127.0.0.1:{port}/",
-    "unix:///var/run/docker.sock",
-    "data:text/plain,x",
-    "jar:http://127.0.0.1:{port}/!/",
-    "http://",
-    "http://127.0.0.1:99999/",
-    "http://127.0.0.1:-1/",
-    "http://127.0.0.1:{port} /",
-    "http://127.0.0.1:{port}/\r\nX-Evil: 1",
-    "",
-)
 WRONG: tuple[Any, ...] = (None, 1, "", "\0", [], {}, {"a": []}, True, "x" * 100_000, -1, 1e308, "…")
 
 
@@ -93,25 +45,6 @@ def rye(open_session: Rye, local: Host) -> Rye:
     open_session.clear()
     local.asked.clear()
     return open_session
-
-
-@pytest.mark.parametrize("url", INWARD)
-def test_nothing_that_is_not_public_is_reached(rye: Rye, local: Host, url: str) -> None:
-    """S23: under any spelling of its address, with any scheme, and through any proxy."""
-    rye.put("tool", "a", asking("a", url.format(port=local.port), timeout=5), extension=".yaml")
-
-    assert ran(rye, "a") in ("VALIDATION_FAILED", "EXECUTION_FAILED")
-    assert [] == local.asked
-
-
-@pytest.mark.parametrize("url", ["{value}", "http://{value}/", "http://x.{value}/", "http{value}"])
-def test_a_caller_does_not_choose_the_host(rye: Rye, local: Host, url: str) -> None:
-    """S23: without allowed hosts, the host must be part of the author's text."""
-    rye.put("tool", "a", asking("a", url), extension=".yaml")
-    values = [local.name, f"http://{local.name}/", f"://{local.name}/", "example.com"]
-
-    assert ["VALIDATION_FAILED"] * 4 == [ran(rye, "a", value=value) for value in values]
-    assert [] == local.asked
 
 
 def test_only_the_hosts_that_are_named_are_reached(tmp_path: Path, local: Host) -> None:
@@ -172,32 +105,6 @@ def test_a_request_says_only_what_its_author_wrote(tmp_path: Path) -> None:
     )
 
 
-def test_a_host_that_never_ends_does_not_keep_the_server(tmp_path: Path) -> None:
-    """S21, S23: neither with an endless answer nor without one."""
-
-    def endless(_asked: Asked, write: Write) -> None:
-        write(b"HTTP/1.1 200 OK\r\n\r\n")
-        for _ in range(3_000):  # until the client disconnects
-            write(b"x" * (1 << 16))
-
-    def heads(_asked: Asked, write: Write) -> None:
-        write(b"HTTP/1.1 200 OK\r\n")
-        for number in range(100_000):
-            write(b"X-%d: x\r\n" % number)
-
-    with (
-        host(endless) as long,
-        host(heads) as many,
-        serving(tmp_path, settings=f'{OFF}\nhosts = ["{long.name}", "{many.name}"]') as rye,
-    ):
-        rye.put("tool", "a", asking("a", "{url}", timeout=10), extension=".yaml")
-        data = rye.run("tool", "a", url=f"http://{long.name}/")["data"]
-        other = ran(rye, "a", url=f"http://{many.name}/")
-
-        assert data["truncated"]
-        assert "EXECUTION_FAILED" == other
-
-
 @pytest.mark.parametrize("tool", ["search", "load", "execute", "sign", "help"])
 def test_wrong_arguments_are_refused_in_words(rye: Rye, tool: str) -> None:
     """S25: no wrong argument leads to a traceback or an internal error."""
@@ -216,18 +123,6 @@ def test_wrong_arguments_are_refused_in_words(rye: Rye, tool: str) -> None:
     assert "UNKNOWN_ERROR" not in codes
     assert "VALIDATION_FAILED" in codes
     assert "Traceback" not in (rye.folder / "log.txt").read_text("utf-8")
-
-
-def test_what_fails_inside_a_tool_is_told_as_the_tools(rye: Rye) -> None:
-    """S25: the error message, without the server's traceback."""
-    rye.put("tool", "a", python_tool("a", "def main(): raise ValueError('no')\n"))
-    _, text = rye.driver.ask(
-        "execute", {"item_type": "tool", "item_id": "a", "project_path": str(rye.root)}
-    )
-
-    assert "ValueError: no" == json.loads(text)["error"]["message"]
-    assert "python_shim" not in text
-    assert "runtime/rye" not in text.replace("rye/core/runtimes", "")
 
 
 @pytest.mark.parametrize("item_type", TYPES)
@@ -251,29 +146,3 @@ def test_to_sign_changes_one_line_and_nothing_else(tmp_path: Path, item_type: st
         assert {*before} == {*tree(rye.project)}
         assert "success" == found
         assert extension == path.suffix
-
-
-def test_who_must_not_write_leaves_the_file_whole(tmp_path: Path) -> None:
-    """S27: if a file cannot be replaced, it is unchanged, and no temporary file remains."""
-    with serving(tmp_path) as rye:
-        path = rye.put("knowledge", "a")
-        before = items_of(rye)
-        path.parent.chmod(0o555)
-        try:
-            found = code(rye, "sign", item_type="knowledge", item_id="a")
-        finally:
-            path.parent.chmod(0o755)
-        after = {name: data for name, data in items_of(rye).items() if "key" not in name}
-
-        assert ("signed" if os.geteuid() == 0 else "READ_ONLY_SPACE") == found
-        assert {*before} == {*after}
-
-
-def test_a_directive_reaches_no_host(rye: Rye, local: Host) -> None:
-    """S23: a directive is only text, even if it contains URLs or variables."""
-    text = directive("a", body=f"![x](http://{local.name}/x) {{env:TOKEN}} ${{TOKEN}}")
-    rye.put("directive", "a", text)
-    answer = rye.run("directive", "a", who="x")
-
-    assert SECRET not in json.dumps(answer)
-    assert [] == local.asked

@@ -68,22 +68,6 @@ BUILT_IN = (
     *("params_json", "project_path", "shim", "tool_dir", "tool_neighbours", "tool_path"),
     "tool_sha256",
 )
-CONFIG = {
-    "command": "/bin/false",
-    "args": ["x"],
-    "cwd": "/",
-    "timeout": 0.000001,
-    "input_data": "mine",
-    "env": {"LD_PRELOAD": "/mine.so"},
-    "output": "document",
-    "url": "file:///etc/passwd",
-    "config": {"command": "/bin/false"},
-    "executor_id": "http_client",
-    "policy": "off",
-    "LD_PRELOAD": "/mine.so",
-    "PYTHONPATH": "/mine",
-    "PATH": "/mine",
-}
 
 
 @pytest.fixture(scope="module")
@@ -116,14 +100,6 @@ def test_an_argument_stays_one_argument(rye: Rye, value: str) -> None:
     assert ["--", value, f"x{value}"] == seen(rye, text, value=value)[0]
 
 
-def test_a_schema_can_refuse_options(rye: Rye) -> None:
-    """S5: an author restricts values with a schema, which is checked first."""
-    schema = {"type": "object", "properties": {"value": {"type": "string", "pattern": "^[^-]"}}}
-    rye.put("tool", "a", showing("a", "{value}", config_schema=schema), extension=".yaml")
-
-    assert ["VALIDATION_FAILED", "success"] == [ran(rye, "a", value=v) for v in ("--x", "x")]
-
-
 @pytest.mark.parametrize("value", SHELL)
 def test_no_shell_reads_a_value(rye: Rye, value: str) -> None:
     """S6, S10: it arrives unchanged, without quotes and without effect."""
@@ -153,29 +129,6 @@ def test_a_value_is_not_filled_in(rye: Rye, value: str) -> None:
     assert f"{value} {value}" == body
 
 
-def test_parameters_are_no_settings(rye: Rye) -> None:
-    """S9: only the author sets command, arguments, directory, time limit, input and variables."""
-    text = showing("a", "{cwd}", config={"input_data": "ours"})
-    arguments, variables, given = seen(rye, text, **CONFIG)
-
-    assert (["/"], "ours") == (arguments, given)
-    assert str(rye.root) == variables["PWD"]
-    assert os.environ["PATH"] == variables["PATH"]
-    assert set() == {"LD_PRELOAD", "PYTHONPATH"} & {*variables}
-
-
-def test_parameters_are_none_of_the_servers_own_values(rye: Rye) -> None:
-    """S9: for names that the server fills in, the server's value takes precedence."""
-    mine = dict.fromkeys(BUILT_IN, "mine")
-    names = [name for name in BUILT_IN if name != "params_json"]
-    text = showing("a", *[f"{{{name}}}" for name in names])
-    given = seen(rye, text, **mine)[0]
-    paths = [str(rye.root), str(rye.file("tool", "a", extension=".yaml"))]
-
-    assert "mine" not in given
-    assert paths == [given[names.index("project_path")], given[names.index("tool_path")]]
-
-
 def test_a_python_tool_is_run_by_its_own_file(rye: Rye) -> None:
     """S9: parameters with such names are passed unchanged."""
     marker = rye.folder / "marker"
@@ -193,31 +146,6 @@ def test_a_tool_sees_nothing_of_the_servers_environment(rye: Rye) -> None:
 
     assert set() == {*variables} - NAMES
     assert SECRET not in json.dumps(variables)
-
-
-def test_nor_does_a_python_tool(rye: Rye) -> None:
-    """S14: the environment does not affect its interpreter either."""
-    rye.put("tool", "a", python_tool("a", "import os\ndef main(): return {**os.environ}\n"))
-    variables = rye.run("tool", "a")["data"]
-
-    assert {"RYE_PYTHON"} == {*SECRETS} & {*variables}
-    assert SECRET not in json.dumps(variables)
-
-
-def test_an_authors_text_names_no_secret(rye: Rye) -> None:
-    """S14: withheld variables are empty, in texts and in other variables."""
-    names = "".join(f"${{{name}}}" for name in SECRETS)
-    variables = {f"OWN_{name}": f"${{{name}}}" for name in SECRETS}
-    text = showing(
-        "a",
-        names,
-        config={"input_data": names, "env": {"FURTHER": names}},
-        env_config={"env": variables},
-    )
-    arguments, found, given = seen(rye, text)
-
-    assert ([""], "", "") == (arguments, given, found["FURTHER"])
-    assert {""} == {found[name] for name in variables}
 
 
 @pytest.mark.parametrize("tool", ["load", "execute", "sign", "search"])
@@ -254,14 +182,6 @@ def test_a_file_of_variables_in_the_project_is_not_read(rye: Rye) -> None:
 
     assert set() == {"LD_PRELOAD", "EVIL"} & {*variables}
     assert os.environ["PATH"] == variables["PATH"]
-
-
-def test_a_chain_may_set_any_variable_in_its_own_text(rye: Rye) -> None:
-    """S14: an author's text is signed; the value of a parameter cannot add a variable."""
-    own = {"PYTHONPATH": "/theirs", "MINE": "mine"}
-    _, variables, _ = seen(rye, showing("a", env_config={"env": own}), value="x")
-
-    assert ("/theirs", "mine") == (variables["PYTHONPATH"], variables["MINE"])
 
 
 @pytest.mark.parametrize("cwd", ["/", "..", "/tmp", "{value}", "way", "../project-beside", "\0"])  # noqa: S108

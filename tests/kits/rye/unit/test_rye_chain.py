@@ -158,42 +158,6 @@ class TestEnds:
         assert "is a .yaml file" in str(error)
 
 
-class TestVersions:
-    """The versions of a tool that an executor accepts."""
-
-    @pytest.mark.parametrize(
-        ("version", "limits", "passes"),
-        [
-            ("1.9.0", {"min_version": "1.9.0", "max_version": "1.9.0"}, True),
-            ("1.10.0", {"min_version": "1.9.0"}, True),
-            ("1.8.9", {"min_version": "1.9.0"}, False),
-            ("1.10.0", {"max_version": "1.9.0"}, False),
-            ("9.9.9", {}, True),
-        ],
-    )
-    def test_limits_hold(
-        self, workspace: Workspace, version: str, limits: dict[str, str], passes: bool
-    ) -> None:
-        put_yaml(workspace, "demo/run", "subprocess", child_constraints={"demo/x": limits})
-        put_yaml(workspace, "demo/x", "demo/run", version=version)
-        if passes:
-            workspace.execute("tool", "demo/x", dry_run=True)
-            return
-        error = workspace.refuses("tool", "demo/x", dry_run=True)
-
-        assert "VALIDATION_FAILED" == error.code
-        assert '"demo/run" requires "demo/x" in versions' in str(error)
-        assert f"found {version}" in str(error)
-
-    def test_a_limit_that_is_no_version_is_named(self, workspace: Workspace) -> None:
-        limits = {"demo/x": {"min_version": "one"}}
-        put_yaml(workspace, "demo/run", "subprocess", child_constraints=limits)
-        put_yaml(workspace, "demo/x", "demo/run")
-        error = workspace.refuses("tool", "demo/x", dry_run=True)
-
-        assert '"child_constraints of demo/run.min_version" must be a version' in str(error)
-
-
 class TestTrust:
     """The policy must accept every element of a chain."""
 

@@ -181,6 +181,7 @@ class TestRequest:
         ("config", "why"),
         [
             ({"url": None}, '"config.url" must be a string, found nothing'),
+            ({"url": " "}, '"config.url" must be a string that is not empty'),
             ({"url": "ftp://h/x"}, "http"),
             ({"method": "STEAL"}, '"config.method" must be "GET" or'),
             ({"method": 5}, '"config.method" must be "GET" or'),

@@ -11,6 +11,8 @@ import pytest
 from rye_projects import HTTP_CLIENT, yaml_tool
 from rye_workspaces import Workspace, opened
 
+from ralphgen.kits.rye.server.http import HostAnswer, Response, data_of_response
+
 
 class Echo(BaseHTTPRequestHandler):
     """Echoes the request; the last part of the path is the status."""
@@ -140,3 +142,10 @@ def test_what_is_shown_of_it_holds_no_secret(
 
     assert f"http://{host}/b?k=${{RYE_TEST_KEY}}" == answer["resolved"]["url"]
     assert "secret" not in json.dumps(answer)
+
+
+def test_a_cut_answer_is_marked() -> None:
+    answer = HostAnswer(200, [])
+    answer.truncated = True
+
+    assert data_of_response(Response(answer))["truncated"]

@@ -162,14 +162,6 @@ class TestTheKey:
         assert (first["signature"], True) == (answer["signature"], answer["unchanged"])
         assert before == path.read_bytes()
 
-    def test_nothing_of_it_is_told(self, workspace: Workspace) -> None:
-        workspace.put(TOOL, "a", python_tool("a"))
-        answer = json.dumps(signed(workspace, TOOL, "a"))
-        lines = (workspace.user / "keys/private_key.pem").read_text(encoding="utf-8").splitlines()
-
-        assert lines[1] not in answer
-        assert "PRIVATE" not in answer
-
 
 class TestSeveral:
     """A pattern selects items; each is signed or refused separately."""

@@ -1,7 +1,6 @@
 """Trusted keys, the manifest of the server, and policies."""
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from ralphgen.kits.rye.server.trust import (
     VALID,
     Trust,
     own_key,
-    publish,
 )
 from ralphgen.runtime.failures import CodedError
 
@@ -48,17 +46,6 @@ class TestWhoIsTrusted:
 
         assert (UNTRUSTED, other.fingerprint) == (verdict.state, verdict.fingerprint)
         assert f"the key {other.fingerprint} is not trusted" in verdict.reason
-
-    def test_one_that_a_project_or_the_server_brings_is_not(self, tmp_path: Path) -> None:
-        world = World(tmp_path)
-        theirs = own_key(str(tmp_path / "theirs"))
-        publish(str(tmp_path / "theirs"), theirs)
-        for place in (world.project.folder, world.system.folder, world.server):
-            for name in ("keys", "trusted_keys"):
-                shutil.copytree(tmp_path / "theirs" / name, Path(place) / name)
-        text = world.signed(world.item(), "a = 1\n", theirs)
-
-        assert UNTRUSTED == world.trust("trusted").verdict(world.item(), text).state
 
     def test_one_that_is_taken_away_or_put_there_counts_at_once(self, tmp_path: Path) -> None:
         world = World(tmp_path)
@@ -233,12 +220,3 @@ class TestPolicies:
 
         with pytest.raises(CodedError, match=r'run "ralphgen regen --force" in the project$'):
             world.trust("integrity").require(item, "a: 1\n", signs=True)
-
-    def test_nothing_in_the_environment_switches_them_off(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for name in ("RYE_DEV_MODE", "RYE_DEBUG", "RYE_SIGNING_KEY_DIR"):
-            monkeypatch.setenv(name, "1")
-
-        with pytest.raises(CodedError, match="has no signature"):
-            world.trust("integrity").require(world.item(), "a = 1\n", signs=True)
