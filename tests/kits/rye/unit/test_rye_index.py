@@ -112,7 +112,7 @@ class TestWhatIsNoItem:
             made.bind(str(tmp_path / "s"))
             (tmp_path / "s").rename(file)
 
-        assert [] == found(workspace, "needle")
+        assert [] == search_ids(workspace, "needle")
 
     def test_tools_that_only_the_system_has(self, workspace: Workspace) -> None:
         for space in ("project", "user"):
