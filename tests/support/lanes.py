@@ -49,8 +49,6 @@ THOROUGH = (
     "kits/ralph/server/test_run_checks.py",
     "kits/ralph/server/test_schema_eras.py",
     "kits/rye/server/test_rye_attacks_*.py",
-    "kits/rye/server/test_rye_executing_once.py",
-    "kits/rye/server/test_rye_equals_sdk.py",
     "kits/rye/server/test_rye_protocol*.py",
     "kits/rye/server/test_rye_settings.py",
     "kits/rye/server/test_rye_spaces_places.py",

@@ -198,12 +198,6 @@ def test_a_variable_in_a_description_stands_as_its_name(
     assert expected == task.description
 
 
-def test_a_description_goes_to_all_targets_of_a_rule(tmp_path: Path) -> None:
-    folder = written(tmp_path, Makefile="a b: ## c\n")
-
-    assert [("a", "c"), ("b", "c")] == listed(folder)
-
-
 @pytest.mark.parametrize(
     ("there", "expected"),
     [
@@ -324,16 +318,6 @@ def test_an_include_outside_of_the_project_is_not_read(tmp_path: Path) -> None:
         f"line 2: includes '{name}', which is outside the project"
         for name in ("../secret.mk", f"{tmp_path}/secret.mk", "link.mk")
     ] == [why for _, why in folder.problems]
-
-
-def test_an_include_above_the_folder_but_within_the_project_is_read(tmp_path: Path) -> None:
-    written(tmp_path, common__mk="common:\n")
-    inner = tmp_path / "inner"
-    inner.mkdir()
-    written(inner, Makefile="include ../common.mk\n")
-    folder = Folder(os.path.realpath(inner), os.path.realpath(tmp_path))
-
-    assert [("common", None)] == listed(folder)
 
 
 def test_a_makefile_that_is_no_text_cannot_be_used(tmp_path: Path) -> None:

@@ -56,10 +56,6 @@ def test_a_name_that_fits_two_patterns_means_neither() -> None:
     assert (None, []) == find_instance(both, "c")
 
 
-def test_a_name_that_one_task_bears_stays_as_it_is() -> None:
-    assert ["build", "Build", "test"] == named(("build",), ("Build",), ("test", "npm"))
-
-
 def test_each_of_several_tasks_gets_the_letter_of_its_runner() -> None:
     runners = ("make", "npm", "uv", "poetry", "mvn", "gradle")
     tests: list[tuple[str, ...]] = [("test", runner) for runner in runners]
@@ -107,25 +103,12 @@ def test_a_made_name_gives_way_to_the_name_of_a_real_task() -> None:
     )
 
 
-def test_a_made_name_gives_way_to_a_plain_name_that_several_bear() -> None:
-    assert ["a-mak", "a-n", "a-m-m", "a-m-n"] == named(
-        ("a",), ("a", "npm"), ("a-m",), ("a-m", "npm")
-    )
-
-
 def test_what_one_file_and_one_command_define_twice_is_one_task() -> None:
     twice = [task("run", "gradle", command="run"), task("run", "gradle", command="run")]
     twice[1].description = "Runs the program"
     tasks = name_tasks(twice)
 
     assert [("run", "Runs the program")] == [(one.unique_name, one.description) for one in tasks]
-
-
-def test_one_command_of_two_files_and_two_commands_of_one_file_are_two_tasks() -> None:
-    assert ["up-d", "up-doc"] == named(("up", "docker compose", "/a"), ("up", "docker compose"))
-    both = [task("up", "docker compose", command="up"), task("up", "docker compose", command="run")]
-
-    assert ["up-d", "up-doc"] == [one.unique_name for one in name_tasks(both)]
 
 
 class TestFinding:

@@ -98,21 +98,6 @@ def test_what_is_kept_is_the_most_that_fits(
     assert bool(everything) == bool(page.lines)
 
 
-def test_the_oldest_lines_are_dropped_by_number() -> None:
-    output = output_of(b"".join(b"%d\n" % number for number in range(2500)), lines=1000)
-    page = output.tail(2)
-
-    assert ["2498\n", "2499\n"] == page.lines
-    assert (2498, 1500, 2500) == (page.offset, page.first, page.total)
-
-
-def test_the_oldest_lines_are_dropped_by_size() -> None:
-    output = output_of(b"12345\n" * 10, b"1\n", size=14)
-
-    assert ["12345\n", "12345\n", "1\n"] == lines_of(output)
-    assert 8 == output.tail(1).first
-
-
 def test_a_line_larger_than_all_that_is_kept_leaves_its_end() -> None:
     """It must not empty the buffer, nor vanish without being counted."""
     output = output_of(b"before\n", b"x" * 100_000 + b"end\n", size=5000)
@@ -120,17 +105,6 @@ def test_a_line_larger_than_all_that_is_kept_leaves_its_end() -> None:
 
     assert ["x" * 4996 + "end\n"] == page.lines
     assert (1, 2, True) == (page.first, page.total, page.has_lost)
-
-
-@pytest.mark.parametrize("ended", [True, False])
-@pytest.mark.parametrize("written", ["€" * 9000, "x" * 3000 + "€" * 4000])
-def test_single_line_above_the_limit_keeps_its_end(written: str, ended: bool) -> None:
-    data = written.encode()
-    pieces = [data[at : at + 700] for at in range(0, len(data), 700)]
-    page = output_of(*pieces, size=5000, ended=ended).tail(AMPLE)
-
-    assert [written[-1666:]] == page.lines
-    assert (0, 1, True) == (page.first, page.total, page.has_lost)
 
 
 def test_long_lines_are_counted_as_lines_and_limited_by_bytes() -> None:
@@ -145,16 +119,6 @@ def test_long_lines_are_counted_as_lines_and_limited_by_bytes() -> None:
     assert 900 == page.total
     assert [f"{line}\n" for line in lines[-len(page.lines) :]] == page.lines
     assert (5 << 20) // 9991 == len(page.lines)
-
-
-@pytest.mark.parametrize("before", [0, OPEN - 5, OPEN, OPEN + 1, 3 * OPEN])
-def test_secret_in_two_writes_of_a_long_line_is_masked(
-    before: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_PASS", "hunter2!!")
-    output = output_of(b"x" * before + b"hunt", b"er2!!" + b"y" * OPEN + b"\n")
-
-    assert ["x" * before + "***" + "y" * OPEN + "\n"] == lines_of(output)
 
 
 @pytest.mark.parametrize(
@@ -193,24 +157,12 @@ def test_a_line_that_has_begun_is_there_and_read_again() -> None:
     assert (False, 3, 3) == (rest.begun, rest.total, rest.next)
 
 
-def test_a_page_that_stops_before_the_begun_line_does_not_hold_it() -> None:
-    page = output_of(b"one\ntwo\nthr", ended=False).read(0, 2)
-
-    assert (["one\n", "two\n"], False, 2) == (page.lines, page.begun, page.next)
-
-
 @pytest.mark.parametrize("ended", [True, False])
 @pytest.mark.parametrize(("size", "end"), [(10, ""), (11, ""), (10, "\n"), (12, "\n")])
 def test_cut_line_starts_with_a_whole_character(size: int, end: str, *, ended: bool) -> None:
     (line,) = output_of(("€" * 20 + end).encode(), size=size, ended=ended).tail(1).lines
 
     assert "€" * 3 + end == line
-
-
-def test_a_line_that_never_ended_is_whole_at_the_end() -> None:
-    page = output_of(b"one\nlast words").tail(1)
-
-    assert (["last words"], False, 2) == (page.lines, page.begun, page.next)
 
 
 @pytest.mark.thorough
