@@ -90,10 +90,8 @@ class LostServerError(ProjectError):
     """The server cannot be reached, or does not answer now."""
 
 
-class RevokedError(RalphgenError):
+class RevokedError(UsageError):
     """The worker's token opens nothing: it was revoked or has expired (exit code 2)."""
-
-    exit_code = 2
 
 
 class RefusedCallError(ProjectError):

@@ -23,7 +23,7 @@ from ralphgen.emit.workflows import regenerate
 
 __all__ = ["ENGINES", "Fleet", "Machine", "fleet"]
 TEST = check("tests", *python("pass"))
-BASE = f'[loop]\nremote = "origin"\n[claims]\nlease = 30\n[http]\nurl = "{URL}"\nrate = 100000\n'
+BASE = f'[loop]\nremote = "origin"\n[http]\nurl = "{URL}"\nrate = 100000\n'
 
 
 @dataclass
@@ -115,12 +115,12 @@ class Fleet:
 
 @contextmanager
 def fleet(
-    engine: str, folder: Path, tasks: int, *, checks: str = TEST, more: str = ""
+    engine: str, folder: Path, tasks: int, *, checks: str = TEST, lease: int = 30
 ) -> Iterator[Fleet]:
     """A project with so many tasks on an engine, its remote, and its server."""
     with pytest.MonkeyPatch.context() as patched, _dsn(engine, patched) as dsn:
         patched.setenv("RALPH_KEY", KEY)
-        config = f"{more}{BASE}{checks}"
+        config = f"[claims]\nlease = {lease}\n{BASE}{checks}"
         root = merging_project(folder / "server", config)
         if dsn:
             move_rows(root, dsn, config)

@@ -50,6 +50,10 @@ BRANCH = r"[A-Za-z0-9][A-Za-z0-9._/-]{0,199}"
 NAME = r"[^\x00-\x1f\x7f]{1,100}"
 NUMBER, COST = 2**31, 1e6
 MOST, MOST_SESSIONS, MOST_TASKS = 100, 64, 1_000  # checks, sessions and tasks that a call names
+_HELD = (
+    "SELECT count(*) FROM ralphgen_claims AS claim JOIN ralphgen_sessions AS own "
+    "ON own.id = claim.session WHERE own.worker = ?"
+)
 TAIL, COMMENT = 4_000, 8_000  # characters
 
 
@@ -116,6 +120,9 @@ class Fleet:
 
         def name(task: int) -> str:
             call.require(host=host)
+            ((held,),) = database.rows(_HELD, [call.worker])
+            if held >= MOST_SESSIONS:
+                raise HttpError(409, f"a worker works on at most {MOST_SESSIONS} tasks")
             if database.row("SELECT 1 FROM ralphgen_sessions WHERE id = ?", [session]):
                 raise HttpError(409, "there is a session of this id")
             feature, discipline = task_row(database, tables, task, ["feature", "discipline"])

@@ -595,3 +595,12 @@ def test_a_task_waits_for_the_merge_of_its_dependency(root: Path) -> None:
         ready = server.call("list_tasks", filter_ready=True)["tasks"]
 
     assert [2] == [task["id"] for task in ready]
+
+
+def test_results_of_a_worker_let_no_work_skip_its_checks(root: Path) -> None:
+    tree = worked(root, 1, [("code.txt", "1")])
+    query(root, "UPDATE ralphgen_evidence SET worker = 'mac-2'")
+    outcome = merged(root, tree, 1)
+
+    assert isinstance(outcome, RedCheck), outcome
+    assert "tests" == outcome.name

@@ -1,13 +1,19 @@
 """Workers of a server: loops without the database, on machines of two users."""
 
+import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import ralphgen
 from driving import query
 from fleets import ENGINES, Fleet, fleet
-from planned_agent import PROVES
+from http_servers import serving
+from lifelines import until
+from planned_agent import PROVES, Steps
 from proved_projects import git
 
 pytestmark = pytest.mark.slow
@@ -48,3 +54,112 @@ def test_worker_does_tasks_without_the_database(team: Fleet) -> None:
     assert [("mac-2",)] == query(team.root, sql)
     sql = "SELECT outcome, turns, cost_usd, worker FROM ralphgen_sessions WHERE agent = 'claude'"
     assert [("done", 3, 0.25, "mac-2")] * 2 == query(team.root, sql)
+
+
+def stopped(team: Fleet) -> None:
+    """Kill the server with all of its processes."""
+    for process in (team.server.process.pid, *team.server.workers()):
+        os.kill(process, signal.SIGKILL)
+    team.server.process.wait()
+
+
+def test_task_of_a_killed_worker_is_done_by_another(team: Fleet) -> None:
+    first, second = team.machine("mac-2"), team.machine("mac-3")
+    first.follow({"*": [["begin", "hang"]]})
+    second.follow({"*": [PROVES]})
+    running = first.started(team.server, "--max-tasks", "1")
+    assert until(lambda: 1 == len(first.log("begin")))
+    running.kill()
+    running.communicate()
+    assert [("mac-2",)] == query(
+        team.root, "SELECT worker FROM ralphgen_sessions WHERE worker IS NOT NULL"
+    )
+    query(team.root, "UPDATE ralphgen_claims SET expires = '2020-02-10T00:00:00.000Z'")
+
+    done = second.loop(team.server)
+    assert 0 == done.returncode, done.stderr
+    assert {1: "done", 2: "done"} == team.statuses()
+    assert [(1, "mac-3", "waiting"), (2, "mac-3", "waiting")] == entries(team)
+
+
+def test_revoked_worker_stops_and_its_task_is_free(team: Fleet) -> None:
+    machine = team.machine("mac-2")
+    machine.follow({"*": [["begin", "hang"]]})
+    running = machine.started(team.server)
+    assert until(lambda: 1 == len(machine.log("begin")))
+    assert until(lambda: "in_progress" == team.statuses()[1])
+    revoked = ralphgen("worker", "revoke", "mac-2", "--project", team.root)
+    assert "revoked worker mac-2 and ended 1 session\n" == revoked.stdout
+    assert {1: "pending", 2: "pending"} == team.statuses()
+
+    _, told = running.communicate(timeout=120)
+    assert 2 == running.returncode, told
+    assert "the server refuses this worker" in told
+    assert [] == machine.log("end")
+    assert [(0,)] == query(team.root, "SELECT attempts FROM ralphgen_claims WHERE task_id = 1")
+
+
+def test_work_continues_when_the_server_is_back(team: Fleet, tmp_path: Path) -> None:
+    machine, mark = team.machine("mac-2"), str(tmp_path / "go")
+    steps: Steps = ["begin", ["write", "task-{task}.txt", "done"], ["wait", mark], "check", "done"]
+    machine.follow({"*": [steps]})
+    running = machine.started(team.server)
+    assert until(lambda: "in_progress" == team.statuses()[1])
+    stopped(team)
+    Path(mark).touch()
+    time.sleep(2)
+    with serving(team.root, "--port", str(team.server.port)):
+        _, told = running.communicate(timeout=240)
+
+    assert 0 == running.returncode, told
+    assert {1: "done", 2: "done"} == team.statuses()
+    assert [(1, "mac-2", "waiting"), (2, "mac-2", "waiting")] == entries(team)
+
+
+def test_agent_stops_when_the_lease_ends_without_a_server(tmp_path: Path) -> None:
+    with fleet("sqlite", tmp_path, 1, lease=6) as team:
+        machine = team.machine("mac-2")
+        machine.follow({"*": [["begin", "hang"]]})
+        running = machine.started(team.server)
+        assert until(lambda: 1 == len(machine.log("begin")))
+        stopped(team)
+        assert until(lambda: is_reported(machine.root, "claim"))
+        running.send_signal(signal.SIGTERM)
+        running.communicate(timeout=120)
+    assert [] == machine.log("end")
+
+
+def is_reported(root: Path, word: str) -> bool:
+    """Return whether the record of a loop has an event with a word."""
+    found = [
+        path.read_text("utf-8") for path in (root / ".ralph/mcp/sessions").glob("loop-*.jsonl")
+    ]
+    return any(word in text for text in found)
+
+
+def test_clone_with_other_rules_is_refused(team: Fleet) -> None:
+    machine = team.machine("mac-2")
+    machine.follow({"*": [PROVES]})
+    path = machine.root / ".ralph/ralphgen.toml"
+    path.write_text(path.read_text("utf-8").replace('"pass"', '"0"'), "utf-8")
+    ralphgen("trust", "--yes", "--project", machine.root, more=machine.environment)
+    done = machine.loop(team.server, "--max-tasks", "1")
+
+    assert 1 == done.returncode
+    assert "lacks the rules on done of the server" in done.stderr
+    assert [] == machine.log("begin")
+    assert {1: "pending", 2: "pending"} == team.statuses()
+    assert [] == query(team.root, "SELECT 1 FROM ralphgen_claims WHERE session IS NOT NULL")
+
+
+def test_failing_checks_and_changed_files_close_nothing(team: Fleet) -> None:
+    machine = team.machine("mac-2")
+    late = ["begin", ["write", "a", "1"], "check", ["write", "a", "2"], "done"]
+    machine.follow({"*": [late]})
+    done = machine.loop(team.server, "--max-tasks", "1")
+
+    assert 7 == done.returncode, done.stderr
+    said = [line["text"] for line in machine.log("said")]
+    assert "have not passed on the current files" in said[-1]
+    assert {1: "pending", 2: "pending"} == team.statuses()
+    assert [] == entries(team)
