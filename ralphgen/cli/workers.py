@@ -66,7 +66,7 @@ def list_(project: Project = Path(), as_json: Json = False) -> None:
 
 @worker.command(example="ralphgen worker revoke mac-2")
 def revoke(name: Name, project: Project = Path()) -> None:
-    """Revoke a worker's token, end its sessions and release their tasks."""
+    """Revoke a worker's token and end its sessions."""
     from ralphgen.sessions.workers import revoke_worker
 
     ended = revoke_worker(_root(project, "revoke"), name)

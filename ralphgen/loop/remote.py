@@ -24,6 +24,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from ralphgen.agents.agent import (
+    CLAIM_LOST,
     DONE,
     STOPPED,
     Agent,
@@ -650,6 +651,8 @@ class RemoteWorkplace:
         told: Callable[[str], None],
     ) -> tuple[str, str]:
         """Push the work of a session that has closed its task; return its outcome and a comment."""
+        if claim.lost.is_set():
+            return CLAIM_LOST, ""
         reached = claim.status if relay.question is None else ASKED
         outcome = outcome_of(end, reached, closes=True)
         if outcome.word == STOPPED and self._stop.is_set():
