@@ -1,4 +1,4 @@
-"""Emitted servers are code that we would have written: linted, formatted, typed, importable."""
+"""Emitted code."""
 
 import json
 import os
@@ -13,9 +13,12 @@ from tokenize import COMMENT
 
 import pytest
 from cases import FIXTURES, case_names, lay_down
+from driving import quiet
 
+from ralphgen.emit.workflows import checked, regenerate
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
+from ralphgen.project.root import FOLDER
 from ralphgen.rendering.server import UNFORMATTED
 
 ROOT = FIXTURES.parent
@@ -191,3 +194,49 @@ def _run(
         timeout=120,
         env=env,
     )
+
+
+# Settings of a project with a different style: they would change each of our modules.
+TASTE = """
+[tool.black]
+line-length = 60
+[tool.ruff]
+line-length = 60
+[tool.ruff.lint]
+select = ["ALL"]
+[tool.ruff.format]
+quote-style = "single"
+"""
+OURS = f"{FOLDER}/server.py"
+RUNS = {
+    "ruff format": (".",),
+    "ruff check --fix --unsafe-fixes": (".",),
+    "black": (".",),
+    "ruff format ": (OURS,),  # as hooks do, which name the committed files
+    "ruff check --fix --unsafe-fixes ": (OURS,),
+    "black ": (OURS,),
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A project with every kind of value, and a module that every formatter changes."""
+    root = lay_down("hostile", tmp_path / "project")
+    regenerate(root, force=False, say=quiet)
+    (root / "pyproject.toml").write_text(TASTE, encoding="utf-8")
+    (root / "own.py").write_text("import sys,os\nx = {  'a':1}\n", encoding="utf-8")
+    return root
+
+
+@pytest.mark.parametrize("tool", RUNS)
+def test_python_formatters_and_linters_leave_servers_alone(tool: str, repository: Path) -> None:
+    name, *options = tool.split()
+    if name == "black":
+        pytest.importorskip("black")
+    own = (repository / "own.py").read_bytes()
+    command = (sys.executable, "-m", name, *options, *RUNS[tool], "own.py")
+    subprocess.run(command, cwd=repository, capture_output=True, check=False)
+
+    assert own != (repository / "own.py").read_bytes()
+    assert not checked(repository, say=quiet).drift
+    assert [] == [*(repository / FOLDER).rglob(".ruff_cache")]

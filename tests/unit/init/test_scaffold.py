@@ -1,19 +1,30 @@
-"""The files of `init`: written completely or not at all, without changing the user's files."""
+"""The files that init creates."""
 
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
+from proved_projects import write_files
 
+from ralphgen.emit.editor_schemas import DESCRIPTIONS, FOLDER, SCHEMAS, config_schema, write_schemas
 from ralphgen.emit.scaffold import (
     CONFIG_TEXT,
     IGNORED,
+    Proposal,
     create_database,
     load_stack,
+    proposal_text,
+    propose_checks,
+    proposed_checks,
     switch_on,
     write_ignored,
 )
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
+from ralphgen.project.config import Config
+from ralphgen.project.inspect import RecipeFile
 
 
 def config(root: Path, data: bytes | None = None) -> Path:
@@ -97,3 +108,175 @@ def test_gitignore_gets_the_lines_of_later_versions(tmp_path: Path, end: str) ->
     assert 1 == after.count("/backups/")
     assert [] == write_ignored(tmp_path)
     assert after == path.read_bytes().decode()
+
+
+UNITTEST = Proposal("tests", ("python", "-m", "unittest", "discover", "-s", "tests"))
+PYTEST = Proposal("tests", ("python", "-m", "pytest", "-q"))
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ([], []),
+        ([("README.md", "x")], []),
+        (
+            [("package.json", '{"scripts": {"test": "jest", "lint": "eslint ."}}')],
+            [Proposal("tests", ("npm", "run", "test")), Proposal("lint", ("npm", "run", "lint"))],
+        ),
+        (
+            [("package.json", '{"scripts": {"test": "jest"}}'), ("pnpm-lock.yaml", "")],
+            [Proposal("tests", ("pnpm", "run", "test"))],
+        ),
+        ([("package.json", '{"scripts": {"test": "echo \\"Error: no test specified\\""}}')], []),
+        ([("package.json", "{"), ("pyproject.toml", "[")], []),
+        ([("package.json", "[1]")], []),
+        ([("pyproject.toml", "[tool.pytest.ini_options]\n")], [PYTEST]),
+        ([("tests/test_a.py", "")], [PYTEST]),
+        ([("pytest.ini", "")], [PYTEST]),
+        ([("tests/test_a.py", "import unittest\n")], [UNITTEST]),
+        (
+            [("tests/test_a.py", "from unittest import TestCase\n"), ("tests/__init__.py", "")],
+            [Proposal("tests", UNITTEST.run[:4])],
+        ),
+        ([("tests/test_a.py", "import unittest\n"), ("pytest.ini", "")], [PYTEST]),
+        ([("tests/test_a.py", "import unittest, pytest\n")], [PYTEST]),
+        (
+            [("pyproject.toml", "[tool.ruff]\n[tool.pytest]\n")],
+            [PYTEST, Proposal("lint", ("ruff", "check", "."))],
+        ),
+        ([("Makefile", "test: build\n\ttrue\n")], [Proposal("tests", ("make", "test"))]),
+        ([("Makefile", "test := 1\ntests:\n")], []),
+        ([("Cargo.toml", "")], [Proposal("tests", ("cargo", "test"))]),
+        ([("go.mod", "")], [Proposal("tests", ("go", "test", "./..."))]),
+        ([("test.sh", "")], [Proposal("tests", ("./test.sh",), protect="test.sh")]),
+        ([("tests/test_a.py", ""), ("Makefile", "test:\n")], [PYTEST]),
+    ],
+)
+def test_the_files_of_a_project_suggest_checks(
+    tmp_path: Path, files: list[tuple[str, str]], expected: list[Proposal]
+) -> None:
+    write_files(tmp_path, files)
+
+    assert expected == proposed_checks(tmp_path)
+
+
+def test_proposals_are_comments_that_hold_a_valid_config() -> None:
+    text = proposal_text([PYTEST, Proposal("e2e", ("./test.sh",), protect="test.sh")], is_on=False)
+    marked = [line.removeprefix("# ").removeprefix("#") for line in text.splitlines()[3:]]
+    assert {} == tomllib.loads(text)
+
+    assert {
+        "checks": [
+            {"name": "tests", "run": ["python", "-m", "pytest", "-q"]},
+            {"name": "e2e", "run": ["./test.sh"]},
+        ],
+        "protect": ["test.sh"],
+    } == tomllib.loads("\n".join(marked))["done"]
+
+
+def test_proposals_are_added_once(tmp_path: Path) -> None:
+    write_files(tmp_path, [(".ralph/ralphgen.toml", 'kits = ["ralph"]'), ("go.mod", "")])
+
+    assert propose_checks(tmp_path, no).startswith("found checks: tests; enable them")
+    text = (tmp_path / ".ralph/ralphgen.toml").read_text(encoding="utf-8")
+    assert text.startswith('kits = ["ralph"]\n\n# Checks that must pass')
+    assert "" == propose_checks(tmp_path, no)
+
+
+def test_proposals_are_enabled_by_a_yes(tmp_path: Path) -> None:
+    write_files(tmp_path, [(".ralph/ralphgen.toml", 'kits = ["ralph"]'), ("go.mod", "")])
+    asked: list[str] = []
+
+    def yes(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    assert "enabled checks in .ralph/ralphgen.toml: tests" == propose_checks(tmp_path, yes)
+    settings = tomllib.loads((tmp_path / ".ralph/ralphgen.toml").read_text(encoding="utf-8"))
+    assert [{"name": "tests", "run": ["go", "test", "./..."]}] == settings["done"]["checks"]
+    assert 'found checks: "tests" (go test ./...)' in asked[0]
+
+
+def no(_question: str) -> bool:
+    return False
+
+
+PAGE = (Path(__file__).parents[3] / "docs/settings.md").read_text(encoding="utf-8")
+SETTINGS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
+
+
+def is_valid(name: str, text: str) -> bool:
+    schema = SCHEMAS[name]()
+    Draft202012Validator.check_schema(schema)
+    return Draft202012Validator(schema).is_valid(tomllib.loads(text))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "text", ["", CONFIG_TEXT, SETTINGS, 'kits = ["of-others"]', '[dela]\nroot = "app"\n']
+)
+def test_valid_settings_are_valid(text: str) -> None:
+    assert is_valid("config", text)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    "text",
+    [
+        "kit = []",
+        "kits = [3]",
+        "[loop]\nattempts = 0",
+        '[launch]\nmode = "x"',
+        "[dela]\nlines = -1",
+    ],
+)
+def test_wrong_settings_are_wrong(text: str) -> None:
+    assert not is_valid("config", text)
+
+
+def test_a_recipe_needs_a_base() -> None:
+    assert is_valid("recipe", 'base = "discuss"\nbind = ["task"]\n')
+    assert not is_valid("recipe", 'bind = ["task"]\n')
+    assert not is_valid("recipe", 'base = "discuss"\nbind = ["row"]\n')
+
+
+def test_kits_are_suggested_not_enumerated() -> None:
+    suggested, others = config_schema()["properties"]["kits"]["items"]["anyOf"]
+
+    assert [kit.key for kit in KITS] == suggested["enum"]
+    assert "string" == others["type"]
+
+
+def test_no_key_is_without_a_description() -> None:
+    bare = [
+        f"{title}.{key}"
+        for schema in (make() for make in SCHEMAS.values())
+        for title, part in {**schema.get("$defs", {}), "": schema}.items()
+        for key, value in part.get("properties", {}).items()
+        if not value.get("description")
+    ]
+
+    assert [] == bare
+
+
+def test_each_key_of_the_core_is_described_and_no_other() -> None:
+    found: set[str] = set()
+    for model in (Config, RecipeFile):
+        schema = model.model_json_schema()
+        for title, part in {**schema.get("$defs", {}), model.__name__: schema}.items():
+            found |= {f"{title}.{key}" for key in part.get("properties", {})}
+
+    assert set(DESCRIPTIONS) == found
+    assert (
+        "Unclosed tasks in a row"
+        in SCHEMAS["config"]()["$defs"]["LoopConfig"]["properties"]["no_progress"]["description"]
+    )
+
+
+def test_the_line_of_a_new_config_leads_to_its_schema(tmp_path: Path) -> None:
+    write_schemas(tmp_path)
+    named = CONFIG_TEXT.partition("#:schema ")[2].partition("\n")[0]
+
+    assert (tmp_path / ".ralph" / named).resolve() == tmp_path / FOLDER / "config.json"
+    assert (tmp_path / FOLDER / "config.json").is_file()
+    assert "*\n" == (tmp_path / FOLDER / ".gitignore").read_text(encoding="utf-8")

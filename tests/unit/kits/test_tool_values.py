@@ -1,4 +1,4 @@
-"""A tool's description is true in every session, and names existing things."""
+"""Tools as values."""
 
 import re
 
@@ -7,8 +7,10 @@ from cases import lay_down
 
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
+from ralphgen.kits.tables.finding import noun_of
 from ralphgen.planning.model import KitPlan, PlannedTool, ServerPlan, supposed_session
 from ralphgen.planning.server import KitDefinition
+from ralphgen.project.model import Table
 from ralphgen.runtime.kit import standard_instructions
 from ralphgen.runtime.policy import RULES
 from ralphgen.runtime.session import Session
@@ -133,3 +135,41 @@ def test_the_instructions_of_a_kit_are_within_what_clients_show(plan: ServerPlan
         lines = [kit.about, *instruction_lines(kit.tools)]
 
         assert len("\n".join(lines)) <= 2_000, kit.key
+
+
+@pytest.mark.parametrize(
+    ("name", "noun"),
+    [
+        *(("orders", "order"), ("order_lines", "order_line"), ("OrderLines", "order_line")),
+        *(("categories", "category"), ("companies", "company"), ("cities", "city")),
+        *(("policies", "policy"), ("queries", "query"), ("deliveries", "delivery")),
+        *(("entries", "entry"), ("properties", "property"), ("histories", "history")),
+        *(("addresses", "address"), ("classes", "class"), ("dishes", "dish"), ("boxes", "box")),
+        *(("batches", "batch"), ("courses", "course"), ("warehouses", "warehouse")),
+        *(("employees", "employee"), ("days", "day"), ("games", "game"), ("views", "view")),
+    ],
+)
+def test_a_regular_plural_gets_its_singular(name: str, noun: str) -> None:
+    assert noun == noun_of(Table(name, ()))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("statuses", "series", "movies", "buses", "news", "status", "bus", "analysis", "analyses"),
+        *("species", "cookies", "lens", "address", "canvas", "aliases", "axes", "caches", "shoes"),
+        *("leaves", "metadata", "children", "people", "sms", "gps", "dns", "aws", "zombies", "s"),
+        *(
+            "order_status",
+            "tv_series",
+            "physics",
+            "chaos",
+            "lenses",
+            "calories",
+            "us",
+            "news_series",
+        ),
+    ],
+)
+def test_a_name_in_doubt_is_kept(name: str) -> None:
+    assert name == noun_of(Table(name, ()))

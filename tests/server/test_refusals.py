@@ -1,13 +1,133 @@
-"""A line that is not a request is refused, with its id if that is readable, by every reader."""
+"""Refused arguments and lines."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import context_for, create_project
+from driving import Driver, connected, context_for, create_project
+from mcp import MCPError
 from wire import Wire, running
+
+from ralphgen.kits.registry import KITS
+from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.kit import Kit
+from ralphgen.runtime.protocol.handlers import tool_methods
+from ralphgen.runtime.tool import READ_ONLY, STRING, Tool
+
+
+class Nobody:
+    """The session that `tool_methods` requires: it hides nothing, and has no folder for logs."""
+
+    folder = None
+    structured = False
+
+    def why_hidden(self, name: str) -> str:
+        return name
+
+
+def failing(error: Exception) -> Callable[[object, dict[str, Any]], dict[str, Any]]:
+    """Return the function of a tool that fails so."""
+
+    def run(_workspace: object, _arguments: dict[str, Any]) -> dict[str, Any]:
+        raise error
+
+    return run
+
+
+def answered(error: Exception, arguments: dict[str, Any], *, refusals: str) -> tuple[str, bool]:
+    """The text of a call to a tool that fails, and whether it counts as a failure."""
+    run = f"{__name__}.failing"
+    tool = Tool("ask", "Ask.", hints=READ_ONLY, run=run, data=error, properties={"what": STRING})
+    kit = Kit(
+        "asking",
+        tools=[[tool]],
+        open_workspace=lambda *_: None,
+        instructions=lambda *_: "",
+        refusals=refusals,
+    )
+    session: Any = Nobody()
+    workspace: Any = None
+    call = tool_methods(kit, session, {"ask": tool}, workspace)["tools/call"]
+    result: Any = call({"name": "ask", "arguments": arguments})
+    return result["content"][0]["text"], result["isError"]
+
+
+def test_a_failure_has_its_code_and_its_facts() -> None:
+    error = CodedError("GONE", "it is gone", item_id="a", tries=[1, 2])
+    expected = {"code": "GONE", "message": "it is gone", "item_id": "a", "tries": [1, 2]}
+
+    text, failed = answered(error, {}, refusals="object")
+
+    assert failed
+    assert {"status": "error", "error": expected} == json.loads(text)
+
+
+def test_wrong_arguments_have_a_code_too() -> None:
+    text, failed = answered(CodedError("GONE", "it is gone"), {"what": 1}, refusals="object")
+    error = json.loads(text)["error"]
+
+    assert failed
+    assert "VALIDATION_FAILED" == error["code"]
+    assert 'argument "what"' in error["message"]
+
+
+def test_the_unforeseen_has_a_code_and_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    text, failed = answered(KeyError("secret"), {}, refusals="object")
+
+    assert failed
+    assert "UNKNOWN_ERROR" == json.loads(text)["error"]["code"]
+    assert "secret" not in text
+    assert "secret" in capsys.readouterr().err
+
+
+def test_other_kits_tell_the_sentence_alone() -> None:
+    assert ("it is gone", True) == answered(CodedError("GONE", "it is gone"), {}, refusals="result")
+
+
+KEYS = [kit.key for kit in KITS if not kit.any_schema]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with every kit that goes with others."""
+    kits = ", ".join(f'"{key}"' for key in KEYS)
+    return create_project(tmp_path_factory.mktemp("kits") / "p", config=f"kits = [{kits}]\n")
+
+
+def refusal(driver: Driver, tool: str, **arguments: object) -> str:
+    """Return the refusal of a call, as a result, an object or an error."""
+    try:
+        failed, text = driver.ask(tool, arguments)
+    except MCPError as error:
+        return error.error.message
+    assert failed or '"error"' in text, text
+    return text.replace('\\"', '"')
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("key", KEYS)
+def test_a_misspelt_argument_is_refused_with_the_nearest_name(project: Path, key: str) -> None:
+    """The originals of acm and specum ignore it: a typo must not pass in silence."""
+    plans = {tool.name: tool for kit in KITS if kit.server.key == key for tool in kit.server.tools}
+    with connected(project, kit=key) as driver:
+        names = [name for name in driver.names() if name in plans]
+        told = {name: refusal(driver, name, nonsense=1) for name in names}
+        near = {
+            (name, argument.name): refusal(driver, name, **{argument.name + "x": "a"})
+            for name in names
+            for argument in plans[name].arguments[:1]
+        }
+
+    assert names
+    assert [] == [name for name, text in told.items() if 'unknown argument "nonsense"' not in text]
+    assert [] == [
+        (place, text)
+        for place, text in near.items()
+        if f'unknown argument "{place[1]}x": did you mean "{place[1]}"?' not in text
+    ]
+
 
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 CALL = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"get_task","arguments":%s}}'
