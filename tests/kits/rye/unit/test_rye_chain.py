@@ -38,7 +38,7 @@ class TestLinks:
     @pytest.mark.parametrize(
         "executor", ["python_runtime", PYTHON_RUNTIME, "rye/core/runtimes/python/function"]
     )
-    def test_a_python_tool_goes_by_its_runtime_to_the_primitive(
+    def test_python_tool_reaches_the_primitive_through_its_runtime(
         self, workspace: Workspace, executor: str
     ) -> None:
         workspace.put("tool", "demo/x", python_tool("demo/x", executor_id=executor))
@@ -54,7 +54,7 @@ class TestLinks:
             "signature": "valid",
         } == answer["chain"][-1]
 
-    def test_no_file_of_the_project_stands_for_a_primitive(self, workspace: Workspace) -> None:
+    def test_project_file_cannot_replace_a_primitive(self, workspace: Workspace) -> None:
         put_yaml(workspace, "subprocess", None)
         put_yaml(workspace, SUBPROCESS, None)
         put_yaml(workspace, "demo/x", "subprocess")
@@ -62,7 +62,7 @@ class TestLinks:
 
         assert "system" == answer["chain"][-1]["source"]
 
-    def test_no_file_of_the_project_stands_for_a_runtime(self, workspace: Workspace) -> None:
+    def test_project_file_cannot_replace_a_runtime(self, workspace: Workspace) -> None:
         put_yaml(workspace, "rye/core/runtimes/python/function", "subprocess", **RUNTIME)
         tool = python_tool("demo/x", executor_id="rye/core/runtimes/python/function")
         workspace.put("tool", "demo/x", tool)
@@ -74,7 +74,7 @@ class TestLinks:
 class TestEnds:
     """Chains that do not end in a primitive."""
 
-    def test_a_missing_executor_is_named(self, workspace: Workspace) -> None:
+    def test_missing_executor_is_named(self, workspace: Workspace) -> None:
         put_yaml(workspace, "demo/x", "demo/none")
         error = workspace.refuses("tool", "demo/x")
 
@@ -84,7 +84,7 @@ class TestEnds:
             error.facts[name] for name in ("item_id", "source", "executor_id")
         )
 
-    def test_several_that_an_executor_may_mean_leave_the_executed_one_its_place(
+    def test_ambiguous_executor_keeps_the_executed_tool_in_the_answer(
         self, workspace: Workspace
     ) -> None:
         for item_id in ("a/run", "b/run"):
@@ -95,7 +95,7 @@ class TestEnds:
         assert ("AMBIGUOUS_ID", ["a/run", "b/run"]) == (error.code, error.facts["candidates"])
         assert ("demo/x", "run") == (error.facts["item_id"], error.facts["executor_id"])
 
-    def test_a_circle_is_noticed(self, workspace: Workspace) -> None:
+    def test_circular_chain_is_refused(self, workspace: Workspace) -> None:
         put_yaml(workspace, "demo/a", "demo/b")
         put_yaml(workspace, "demo/b", "demo/c")
         put_yaml(workspace, "demo/c", "demo/b")
@@ -104,12 +104,12 @@ class TestEnds:
         assert "CIRCULAR_DEPENDENCY" == error.code
         assert "demo/a → demo/b → demo/c → demo/b" in str(error)
 
-    def test_a_tool_is_not_its_own_executor(self, workspace: Workspace) -> None:
+    def test_tool_cannot_execute_itself(self, workspace: Workspace) -> None:
         put_yaml(workspace, "demo/a", "demo/a")
 
         assert "CIRCULAR_DEPENDENCY" == workspace.refuses("tool", "demo/a").code
 
-    def test_ten_elements_are_the_most(self, workspace: Workspace) -> None:
+    def test_chain_has_at_most_ten_elements(self, workspace: Workspace) -> None:
         for number in range(10):
             following = f"demo/s{number + 1}" if number < 9 else "subprocess"
             put_yaml(workspace, f"demo/s{number}", following)
@@ -133,14 +133,14 @@ class TestEnds:
         assert '"executor_id"' in str(error)
 
     @pytest.mark.parametrize("source", ["project", "user"])
-    def test_the_id_alone_makes_no_primitive(self, source: str) -> None:
+    def test_id_alone_does_not_make_a_primitive(self, source: str) -> None:
         item = Item("tool", SUBPROCESS, ".yaml", Space(source, "/x"))
         link = ChainLink(item, Parsed({}, ""), Verdict("valid"), "")
 
         assert not is_part(link)
 
     @pytest.mark.parametrize("item_id", [SUBPROCESS, HTTP_CLIENT, PYTHON_RUNTIME])
-    def test_what_carries_others_out_is_checked_and_not_run(
+    def test_built_in_executor_is_checked_but_not_run(
         self, workspace: Workspace, item_id: str
     ) -> None:
         answer = workspace.execute("tool", item_id, dry_run=True)
@@ -150,7 +150,7 @@ class TestEnds:
         assert "VALIDATION_FAILED" == error.code
         assert "execute a tool with that executor_id, or set dry_run to check it" in str(error)
 
-    def test_the_python_runtime_runs_python(self, workspace: Workspace) -> None:
+    def test_python_runtime_runs_only_python(self, workspace: Workspace) -> None:
         put_yaml(workspace, "demo/x", "python_runtime", config={})
         error = workspace.refuses("tool", "demo/x", dry_run=True)
 
@@ -161,14 +161,14 @@ class TestEnds:
 class TestTrust:
     """The policy must accept every element of a chain."""
 
-    def test_an_element_in_the_middle_is_refused(self, tmp_path: Path) -> None:
+    def test_unsigned_element_in_the_middle_is_refused(self, tmp_path: Path) -> None:
         with opened(tmp_path, policy={**POLICY, "tool": "integrity"}) as workspace:
             put_yaml(workspace, "demo/x", "subprocess")
             error = workspace.refuses("tool", "demo/x", dry_run=True)
 
             assert "UNSIGNED" == error.code
 
-    def test_a_changed_file_of_the_server_is_refused(self, tmp_path: Path) -> None:
+    def test_changed_system_item_is_refused(self, tmp_path: Path) -> None:
         with opened(tmp_path, policy={**POLICY, "tool": "integrity"}) as workspace:
             path = workspace.system / f"tools/{SUBPROCESS}.yaml"
             path.write_text(path.read_text(encoding="utf-8") + "\n", encoding="utf-8")
@@ -177,7 +177,7 @@ class TestTrust:
             assert "INTEGRITY_FAILED" == error.code
             assert SUBPROCESS == error.facts["item_id"]
 
-    def test_what_the_policy_only_warns_of_is_told_of_each_element(self, tmp_path: Path) -> None:
+    def test_warning_policy_reports_each_element(self, tmp_path: Path) -> None:
         with opened(tmp_path, policy={**POLICY, "tool": "warn"}) as workspace:
             put_yaml(workspace, "demo/run", "subprocess", **RUNTIME)
             put_yaml(workspace, "demo/x", "demo/run")

@@ -81,7 +81,7 @@ class TestChanges:
 
             assert f"n{number}" in {change.id for change in watch.changes()}
 
-    def test_a_file_that_takes_the_place_of_another(self, workspace: Workspace) -> None:
+    def test_replacement_of_a_file_is_seen(self, workspace: Workspace) -> None:
         one, two = put(workspace, "one", "a needle"), put(workspace, "two", "a pin")
         assert ["one"] == search_ids(workspace, "needle")
         two.replace(one)
@@ -89,7 +89,7 @@ class TestChanges:
         assert [] == search_ids(workspace, "needle")
         assert ["one"] == search_ids(workspace, "pin")
 
-    def test_folders_that_are_moved_removed_and_put_back(self, workspace: Workspace) -> None:
+    def test_moved_removed_and_restored_directories_are_seen(self, workspace: Workspace) -> None:
         folder = put(workspace, "a/b/one", "a needle").parents[1]
         assert ["a/b/one"] == search_ids(workspace, "needle")
         folder.rename(folder.with_name("c"))
@@ -103,7 +103,7 @@ class TestChanges:
         (workspace.root / "away").rename(workspace.root / ".ai")
         assert ["a/b/one"] == search_ids(workspace, "needle")
 
-    def test_a_file_that_may_not_be_read_and_then_may(self, workspace: Workspace) -> None:
+    def test_file_is_read_once_it_becomes_readable(self, workspace: Workspace) -> None:
         file = put(workspace, "one", "a needle")
         file.write_bytes(b"needle \xff")
         assert [] == search_ids(workspace, "needle")
@@ -139,7 +139,7 @@ class TestChanges:
 
         assert ["# .yaml"] == [change.text for change in watch.changes()]
 
-    def test_only_what_was_changed_is_read_again(self, workspace: Workspace) -> None:
+    def test_only_changed_files_are_read_again(self, workspace: Workspace) -> None:
         files = [put(workspace, f"a/n{number}", "words") for number in range(5)]
         watch = settled(workspace)
         files[3].write_text("other words", encoding="utf-8")

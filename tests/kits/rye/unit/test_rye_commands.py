@@ -37,7 +37,7 @@ class TestArguments:
             *("*", "'", '"', "--help", "\n", "{text}", "-n"),
         ],
     )
-    def test_a_value_arrives_as_it_is(self, workspace: Workspace, value: str) -> None:
+    def test_value_reaches_the_command_unchanged(self, workspace: Workspace, value: str) -> None:
         put_command(workspace, "printf", "[%s]", "{text}")
 
         assert f"[{value}]" == workspace.run("demo/x", text=value)["data"]["stdout"]
@@ -46,14 +46,14 @@ class TestArguments:
         ("value", "expected"),
         [([1, "a b"], '[1, "a b"]'), ({"k": None}, '{"k": null}'), (True, "true"), (7, "7")],
     )
-    def test_a_value_that_is_no_text_is_json(
+    def test_value_of_another_type_is_passed_as_json(
         self, workspace: Workspace, value: Any, expected: str
     ) -> None:
         put_command(workspace, "printf", "[%s]", "{v}")
 
         assert f"[{expected}]" == workspace.run("demo/x", v=value)["data"]["stdout"]
 
-    def test_what_was_not_given_is_left_out(self, workspace: Workspace) -> None:
+    def test_omitted_parameter_is_left_out(self, workspace: Workspace) -> None:
         schema: dict[str, Any] = {"type": "object", "properties": {"a": {}, "b": {}}}
         put_command(
             workspace,
@@ -81,7 +81,7 @@ class TestArguments:
             {"input_data": "<{a}>"},
         ],
     )
-    def test_what_was_not_given_is_refused_within_a_longer_text(
+    def test_omitted_parameter_within_a_longer_text_is_refused(
         self, workspace: Workspace, config: dict[str, Any], *, dry_run: bool
     ) -> None:
         schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
@@ -93,7 +93,7 @@ class TestArguments:
         assert 'the placeholder "{a}" is not filled: give "a"' in str(error)
         assert {".ai", ".ralph"} == {path.name for path in workspace.root.iterdir()}
 
-    def test_a_default_fills_a_longer_text(self, workspace: Workspace) -> None:
+    def test_default_fills_a_longer_text(self, workspace: Workspace) -> None:
         schema = {"type": "object", "properties": {"a": {"default": ""}, "b": {"default": 5}}}
         put_command(workspace, "printf", "[%s]", "x{a}", "-n{b}", schema=schema)
 
@@ -103,7 +103,7 @@ class TestArguments:
 class TestSurroundings:
     """The input, directory and variables of a command."""
 
-    def test_parameters_change_nothing_of_the_config(self, workspace: Workspace) -> None:
+    def test_parameters_do_not_change_the_config(self, workspace: Workspace) -> None:
         put_command(workspace, "pwd")
         evil = {
             "command": "echo",
@@ -116,28 +116,30 @@ class TestSurroundings:
 
         assert f"{workspace.root}\n" == workspace.run("demo/x", **evil)["data"]["stdout"]
 
-    def test_it_reads_nothing_but_what_is_meant_for_it(self, workspace: Workspace) -> None:
+    def test_command_reads_only_its_own_input(self, workspace: Workspace) -> None:
         put_command(workspace, "cat")
         silent = workspace.run("demo/x")["data"]["stdout"]
         put_command(workspace, "cat", input_data="<{a}>")
 
         assert ["", "<é>"] == [silent, workspace.run("demo/x", a="é")["data"]["stdout"]]
 
-    def test_it_runs_in_a_folder_of_the_project(self, workspace: Workspace) -> None:
+    def test_command_runs_in_a_directory_of_the_project(self, workspace: Workspace) -> None:
         (workspace.root / "sub").mkdir()
         put_command(workspace, "pwd", cwd="{project_path}/{a}")
 
         assert f"{workspace.root}/sub\n" == workspace.run("demo/x", a="sub")["data"]["stdout"]
 
     @pytest.mark.parametrize("where", ["..", "/", "out", "sub/../.."])
-    def test_it_runs_nowhere_else(self, workspace: Workspace, where: str) -> None:
+    def test_command_does_not_run_outside_the_project(
+        self, workspace: Workspace, where: str
+    ) -> None:
         (workspace.root / "out").symlink_to("/")
         put_command(workspace, "pwd", cwd="{a}")
         error = workspace.refuses("tool", "demo/x", parameters={"a": where})
 
         assert "SPACE_VIOLATION" == error.code
 
-    def test_every_name_that_the_server_gives_has_a_value(self, workspace: Workspace) -> None:
+    def test_every_built_in_name_has_a_value(self, workspace: Workspace) -> None:
         put_command(workspace, "printf", "%s\\n", *(f"{{{name}}}" for name in BUILT_IN))
         lines = workspace.run("demo/x", a=1)["data"]["stdout"].splitlines()
         found = dict(zip(BUILT_IN, lines, strict=True))
@@ -154,7 +156,7 @@ class TestConfig:
     """Validation of the config of a command."""
 
     @pytest.mark.parametrize("timeout", [0, -1, "5", True, None])
-    def test_a_time_limit_is_a_number_above_zero(self, workspace: Workspace, timeout: Any) -> None:
+    def test_time_limit_must_be_above_zero(self, workspace: Workspace, timeout: Any) -> None:
         put_command(workspace, "true", timeout=timeout)
         if timeout is None:
             assert "success" == workspace.run("demo/x")["status"]
@@ -177,7 +179,7 @@ class TestConfig:
             ({"output": "xml"}, '"config.output" must be "text" or "document"'),
         ],
     )
-    def test_a_wrong_config_is_named(
+    def test_invalid_config_is_named(
         self, workspace: Workspace, config: dict[str, Any], why: str
     ) -> None:
         put_command(workspace, "true", schema={"type": "object", "properties": {"a": {}}}, **config)
@@ -187,7 +189,7 @@ class TestConfig:
         assert why in str(error)
 
     @pytest.mark.parametrize("value", ["a\0b", "\ud800"])
-    def test_what_no_process_can_be_given_is_refused(
+    def test_value_that_no_process_accepts_is_refused(
         self, workspace: Workspace, value: str
     ) -> None:
         put_command(workspace, "echo", "{a}")
@@ -199,7 +201,7 @@ class TestConfig:
 class TestOutcome:
     """The outcome of a command."""
 
-    def test_its_output_is_the_data(self, workspace: Workspace) -> None:
+    def test_output_is_the_data(self, workspace: Workspace) -> None:
         put_command(workspace, "sh", "-c", "echo out; echo err >&2")
         data = workspace.run("demo/x")["data"]
 
@@ -216,16 +218,14 @@ class TestOutcome:
             ("{} {}", ...),
         ],
     )
-    def test_an_object_or_a_list_is_read(
+    def test_object_or_list_is_decoded(
         self, workspace: Workspace, written: str, value: Any
     ) -> None:
         put_command(workspace, "printf", "%s", "{text}")
 
         assert value == workspace.run("demo/x", text=written)["data"].get("json", ...)
 
-    def test_a_code_that_is_not_zero_is_a_failure_with_all_it_wrote(
-        self, workspace: Workspace
-    ) -> None:
+    def test_nonzero_exit_code_is_a_failure_with_the_output(self, workspace: Workspace) -> None:
         put_command(workspace, "sh", "-c", "echo out; echo err >&2; exit 4")
         error = workspace.refuses("tool", "demo/x")
 
@@ -235,7 +235,7 @@ class TestOutcome:
         )
         assert {"stdout": "out\n", "stderr": "err\n", "return_code": 4} == error.facts["details"]
 
-    def test_a_command_that_is_not_there_is_named(self, workspace: Workspace) -> None:
+    def test_missing_command_is_named(self, workspace: Workspace) -> None:
         put_command(workspace, "no-such-command")
         error = workspace.refuses("tool", "demo/x")
 
@@ -244,7 +244,7 @@ class TestOutcome:
         assert "demo/x" == error.facts["item_id"]
 
     @pytest.mark.thorough
-    def test_the_servers_time_limit_is_the_most(self, tmp_path: Path) -> None:
+    def test_server_limits_the_time(self, tmp_path: Path) -> None:
         with opened(tmp_path, max_timeout=1) as workspace:
             put_command(workspace, "sleep", "60", timeout=50)
             error = workspace.refuses("tool", "demo/x")
@@ -254,7 +254,7 @@ class TestOutcome:
                 error.facts["metadata"]["warnings"]
             )
 
-    def test_more_than_an_answer_holds_is_cut_and_named(self, workspace: Workspace) -> None:
+    def test_long_output_is_cut_and_named(self, workspace: Workspace) -> None:
         put_command(workspace, "sh", "-c", "head -c 3000000 /dev/zero | tr '\\0' x")
         answer = workspace.run("demo/x")
 
@@ -263,7 +263,7 @@ class TestOutcome:
         assert answer["data"]["stdout_truncated"]
         assert ["data.stdout"] == answer["cut"]
 
-    def test_of_a_failure_the_end_of_the_standard_error_is_told(self, workspace: Workspace) -> None:
+    def test_failure_keeps_the_end_of_standard_error(self, workspace: Workspace) -> None:
         command = "head -c 900000 /dev/zero | tr '\\0' x >&2; echo reason >&2; exit 1"
         put_command(workspace, "sh", "-c", command)
         details = workspace.refuses("tool", "demo/x").facts["details"]

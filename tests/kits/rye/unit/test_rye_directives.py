@@ -53,7 +53,7 @@ def metadata(inner: str) -> dict[str, object]:
 class TestReading:
     """The metadata of a directive."""
 
-    def test_everything_of_it_is_there(self) -> None:
+    def test_every_part_of_a_directive_is_read(self) -> None:
         found = parse_directive(SMALL, "greet")
         read = {"tag": "read", "attributes": {}, "text": "src/**"}
         deny = {"tag": "deny", "attributes": {"path": "x"}, "text": "", "children": []}
@@ -90,7 +90,7 @@ class TestReading:
             "preamble": "# Greet",
         }
 
-    def test_the_other_names_of_elements_are_read(self) -> None:
+    def test_synonyms_of_elements_are_read(self) -> None:
         found = metadata(
             '<description>At the root</description><metadata><model_class tier="fast"/></metadata>'
             '<success><output name="a"/></success>'
@@ -102,10 +102,10 @@ class TestReading:
             "outputs": [{"name": "a"}],
         }
 
-    def test_a_process_may_be_a_text(self) -> None:
+    def test_process_may_be_a_text(self) -> None:
         assert {"process": "Say hi."} == metadata("<process>\nSay hi.\n</process>")
 
-    def test_a_step_keeps_all_it_holds_in_order(self) -> None:
+    def test_step_keeps_its_content_in_order(self) -> None:
         found = metadata(
             '<process><step name="a" if="b">first <action>do</action> then <note k="v"/>'
             "<action>do more</action></step></process>"
@@ -123,7 +123,7 @@ class TestReading:
 
         assert {"steps": [step | {"content": content}]} == found
 
-    def test_a_step_may_be_a_text(self) -> None:
+    def test_step_may_be_a_text(self) -> None:
         found = metadata('<process><step name="a">Just do it</step></process>')
 
         assert {"steps": [{"name": "a", "text": "Just do it"}]} == found
@@ -141,7 +141,7 @@ class TestReading:
             "mood good",
         ],
     )
-    def test_what_is_not_known_is_kept(self, inner: str) -> None:
+    def test_unknown_elements_are_kept(self, inner: str) -> None:
         found = str(metadata(inner)["elements"])
 
         assert ("mood" in found) is ("good" in found) is True
@@ -162,7 +162,7 @@ class TestOpaqueSections:
             "",
         ],
     )
-    def test_they_may_hold_anything(self, tag: str, text: str) -> None:
+    def test_opaque_section_may_contain_anything(self, tag: str, text: str) -> None:
         step = f'<step name="s"><action>Fill <{tag} kind="k">{text}</{tag}> in</action></step>'
         found = metadata(f"<process>{step}</process>")
         name = f"[[{tag}-1]]"
@@ -172,13 +172,13 @@ class TestOpaqueSections:
         assert "'attributes': {'kind': 'k'}" in str(found["steps"])
 
     @pytest.mark.parametrize("around", [("<![CDATA[", "]]>"), ("<!-- ", " -->")])
-    def test_in_other_text_they_are_text(self, around: tuple[str, str]) -> None:
+    def test_opaque_section_outside_the_block_is_text(self, around: tuple[str, str]) -> None:
         found = parsed(f"<author>me {around[0]}<raw><!DOCTYPE a>\n```\n{around[1]}</author>")
 
         assert () == found.problems
         assert {} == found.metadata["templates"]
 
-    def test_one_without_an_end_is_a_problem(self) -> None:
+    def test_unclosed_section_is_a_problem(self) -> None:
         found = parsed('\n<template name="x">')
 
         assert found.problems == (
@@ -192,7 +192,7 @@ class TestOpaqueSections:
 class TestFences:
     """The fenced block around the XML."""
 
-    def test_without_one_it_is_said_what_is_expected(self) -> None:
+    def test_missing_block_names_the_expected_lines(self) -> None:
         found = parse_directive("<directive/>", "greet")
 
         problem = (
@@ -202,7 +202,7 @@ class TestFences:
         assert (problem,) == found.problems
         assert "greet" == found.title
 
-    def test_a_block_within_one_of_more_backticks_is_none(self) -> None:
+    def test_block_within_a_longer_fence_is_ignored(self) -> None:
         outer = '````md\n```xml\n<directive name="a"/>\n```\n`````x\n````\n'
         found = parse_directive(f'{outer}```xml\n<directive name="b"/>\n```\n', "c")
 
@@ -210,7 +210,7 @@ class TestFences:
         assert outer.strip() == found.metadata["preamble"]
         assert "no XML block" in parse_directive(outer, "c").problems[0]
 
-    def test_a_block_without_an_end_is_a_problem(self) -> None:
+    def test_unclosed_block_is_a_problem(self) -> None:
         found = parse_directive("```xml\n<directive></directive>\n", "a")
 
         assert ("the XML block is not closed: add a line of three backticks",) == found.problems
@@ -240,10 +240,10 @@ class TestProblems:
             ),
         ],
     )
-    def test_they_are_said(self, inner: str, problem: str) -> None:
+    def test_problem_is_reported(self, inner: str, problem: str) -> None:
         assert (problem,) == parsed(inner).problems
 
-    def test_another_root_is_one(self) -> None:
+    def test_other_root_element_is_a_problem(self) -> None:
         found = parse_directive("```xml\n<tool/>\n```\n", "a")
 
         assert ('the root element must be "directive", found "tool"',) == found.problems
@@ -251,13 +251,13 @@ class TestProblems:
     @pytest.mark.parametrize(
         "declaration", ["<!DOCTYPE directive>", '<!DOCTYPE directive [<!ENTITY a "aaaa">]>']
     )
-    def test_declarations_are_refused(self, declaration: str) -> None:
+    def test_doctype_is_refused(self, declaration: str) -> None:
         found = parse_directive(f"```xml\n{declaration}\n<directive>x</directive>\n```\n", "a")
 
         assert '"DOCTYPE" is not supported: remove it' in found.problems[0]
 
     @pytest.mark.parametrize(("depth", "fine"), [(99, True), (100, False)])
-    def test_elements_lie_within_each_other_only_so_deep(self, depth: int, *, fine: bool) -> None:
+    def test_nesting_of_elements_is_limited(self, depth: int, *, fine: bool) -> None:
         found = parsed("<a>" * depth + "</a>" * depth)
 
         assert fine is (found.problems == ())
@@ -266,7 +266,7 @@ class TestProblems:
         ("word", "required"),
         [("true", True), ("Yes", True), ("1", True), ("false", False), ("", False), ("no", False)],
     )
-    def test_words_for_required_are_understood(self, word: str, *, required: bool) -> None:
+    def test_required_accepts_words_for_true_and_false(self, word: str, *, required: bool) -> None:
         found = parsed(f'<inputs><input name="a" required="{word}"/></inputs>')
 
         assert () == found.problems

@@ -37,7 +37,7 @@ def environment(tmp_path: Path, **said: Any) -> ToolEnvironment:
 class TestAllowed:
     """Variables that a process inherits from the server."""
 
-    def test_a_name_must_be_known_or_named(self) -> None:
+    def test_variable_must_be_standard_or_listed(self) -> None:
         server = dict.fromkeys(
             ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "SECRET", "PYTHONPATH", "LD_PRELOAD", "MINE"),
             "x",
@@ -48,7 +48,9 @@ class TestAllowed:
         )
 
     @pytest.mark.slow
-    def test_a_process_sees_no_more(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_process_sees_no_other_variables(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setenv("RYE_TEST_SECRET", "hidden")
         monkeypatch.setenv("RYE_TEST_NAMED", "seen")
         with opened(tmp_path, env=("RYE_TEST_NAMED",)) as workspace:
@@ -60,7 +62,7 @@ class TestAllowed:
             assert "hidden" not in written
 
     @pytest.mark.slow
-    def test_a_text_of_an_author_names_no_other(
+    def test_text_of_a_tool_cannot_read_other_variables(
         self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("RYE_TEST_SECRET", "hidden")
@@ -77,13 +79,13 @@ class TestAllowed:
 class TestVariables:
     """Variables that a chain sets."""
 
-    def test_a_variable_may_name_those_before_it(self, tmp_path: Path) -> None:
+    def test_variable_may_use_earlier_ones(self, tmp_path: Path) -> None:
         found = environment(tmp_path, env={"A": "1", "B": "${A}-${NO:-2}", "C": 3, "D": True})
 
         assert ["1", "1-2", "3", "true"] == [found.variables[name] for name in "ABCD"]
 
     @pytest.mark.slow
-    def test_the_one_nearer_to_the_tool_wins(self, workspace: Workspace) -> None:
+    def test_variable_nearest_to_the_tool_wins(self, workspace: Workspace) -> None:
         """From the primitive to the tool, each element can use the variables set before it."""
         runtime = {"env": {"A": "runtime", "B": "runtime"}}
         config = {"command": "sh", "args": ["-c", "echo $A $B $C"], "env": {"C": "run"}}
@@ -98,7 +100,7 @@ class TestVariables:
         assert "runtime+tool own run\n" == workspace.run("demo/x")["data"]["stdout"]
 
     @pytest.mark.parametrize("name", ["", "A=B", "A\0", "A B\n", "É"])
-    def test_a_name_must_be_one(self, tmp_path: Path, name: str) -> None:
+    def test_invalid_variable_name_is_refused(self, tmp_path: Path, name: str) -> None:
         with pytest.raises(CodedError, match="contains an invalid variable name"):
             environment(tmp_path, env={name: "x"})
 
@@ -116,7 +118,9 @@ class TestVariables:
             ({"interpreter": {**PYTHON, "venv_path": "."}}, "must be a directory inside"),
         ],
     )
-    def test_what_is_wrong_is_named(self, tmp_path: Path, said: dict[str, Any], why: str) -> None:
+    def test_invalid_interpreter_is_named(
+        self, tmp_path: Path, said: dict[str, Any], why: str
+    ) -> None:
         with pytest.raises(CodedError) as caught:
             environment(tmp_path, **said)
 
@@ -127,13 +131,13 @@ class TestVariables:
 class TestInterpreters:
     """The program that runs a tool."""
 
-    def test_the_projects_own_environment_goes_first(self, tmp_path: Path) -> None:
+    def test_virtual_environment_of_the_project_is_preferred(self, tmp_path: Path) -> None:
         program = put_program(tmp_path.resolve() / "env/bin/python")
         found = environment(tmp_path, interpreter={**PYTHON, "venv_path": "env"})
 
         assert str(program) == found.variables["RYE_PYTHON"]
 
-    def test_its_program_may_be_a_link(self, tmp_path: Path) -> None:
+    def test_program_of_the_environment_may_be_a_link(self, tmp_path: Path) -> None:
         program = tmp_path.resolve() / ".venv/bin/python"
         program.parent.mkdir(parents=True)
         program.symlink_to(sys.executable)
@@ -142,7 +146,7 @@ class TestInterpreters:
             tmp_path, interpreter=PYTHON
         ).interpreters
 
-    def test_a_file_that_is_no_program_is_not_taken(self, tmp_path: Path) -> None:
+    def test_file_that_is_not_executable_is_ignored(self, tmp_path: Path) -> None:
         put(tmp_path / ".venv/bin/python", "no")
         fallback = put_program(tmp_path / "programs/snake")
         found = ToolEnvironment(str(tmp_path), ())
@@ -151,7 +155,7 @@ class TestInterpreters:
 
         assert str(fallback) == found.variables["RYE_PYTHON"]
 
-    def test_at_last_the_servers_own_python_does(self, tmp_path: Path) -> None:
+    def test_interpreter_of_the_server_is_the_last_fallback(self, tmp_path: Path) -> None:
         found = ToolEnvironment(str(tmp_path), ())
         found.variables["PATH"] = str(tmp_path)
         found.add("demo/x", {"interpreter": {**PYTHON, "fallback": "python3"}})
@@ -167,7 +171,7 @@ class TestInterpreters:
 
         assert str(program) == environment(tmp_path, interpreter=said).variables["SNAKE"]
 
-    def test_a_missing_one_without_another_is_named(self, tmp_path: Path) -> None:
+    def test_missing_interpreter_without_a_fallback_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(CodedError, match="no interpreter matches") as caught:
             environment(tmp_path, interpreter=PYTHON)
 

@@ -44,7 +44,7 @@ class TestPython:
             "def main(**given):\n    import os\n    return {'got': given, 'at': os.getcwd()}",
         ],
     )
-    def test_its_value_is_the_data(self, workspace: Workspace, code: str) -> None:
+    def test_return_value_is_the_data(self, workspace: Workspace, code: str) -> None:
         put_python(workspace, code, schema=TWO)
         answer = workspace.run("demo/x", b="ü{a}${HOME}\n")
 
@@ -55,7 +55,7 @@ class TestPython:
         assert int is type(answer["metadata"]["duration_ms"])
         assert ["off", "unsigned"] == [answer["metadata"][name] for name in ("policy", "signature")]
 
-    def test_an_exception_is_a_failure_in_its_own_words(self, workspace: Workspace) -> None:
+    def test_exception_is_a_failure_with_its_message(self, workspace: Workspace) -> None:
         put_python(workspace, "def main():\n    raise ValueError('no such thing')")
         error = workspace.refuses("tool", "demo/x")
 
@@ -65,16 +65,14 @@ class TestPython:
         assert 3 == len(error.facts["chain"])
         assert "off" == error.facts["metadata"]["policy"]
 
-    def test_a_failure_that_is_returned_is_one_and_keeps_its_data(
-        self, workspace: Workspace
-    ) -> None:
+    def test_returned_failure_keeps_its_data(self, workspace: Workspace) -> None:
         put_python(workspace, "def main():\n    return {'success': False, 'error': 'full', 'n': 3}")
         error = workspace.refuses("tool", "demo/x")
 
         assert ("EXECUTION_FAILED", "full") == (error.code, str(error))
         assert 3 == error.facts["details"]["data"]["n"]
 
-    def test_one_that_exits_has_returned_nothing(self, workspace: Workspace) -> None:
+    def test_exit_of_a_tool_is_reported(self, workspace: Workspace) -> None:
         put_python(workspace, "import os\ndef main():\n    os._exit(3)")
         error = workspace.refuses("tool", "demo/x")
 
@@ -82,12 +80,12 @@ class TestPython:
         assert "ended with exit code 3 before the tool returned a value" in str(error)
         assert 3 == error.facts["details"]["return_code"]
 
-    def test_one_that_is_killed_says_by_what(self, workspace: Workspace) -> None:
+    def test_killed_tool_reports_its_signal(self, workspace: Workspace) -> None:
         put_python(workspace, "import os\ndef main():\n    os.kill(os.getpid(), 9)")
 
         assert "killed by signal 9 before" in str(workspace.refuses("tool", "demo/x"))
 
-    def test_the_bytes_that_were_checked_are_those_that_run(self, workspace: Workspace) -> None:
+    def test_exactly_the_checked_bytes_run(self, workspace: Workspace) -> None:
         """With line ends of another kind, a byte order mark and letters beyond ASCII."""
         text = python_tool("demo/x", "def main():\n    return 'é'\n").replace("\n", "\r\n")
         path = workspace.put("tool", "demo/x", "")
@@ -99,7 +97,7 @@ class TestPython:
 class TestOrder:
     """Checks before an execution, and their order."""
 
-    def test_a_dry_run_tells_everything_and_runs_nothing(self, workspace: Workspace) -> None:
+    def test_dry_run_reports_the_plan_and_runs_nothing(self, workspace: Workspace) -> None:
         put_command(workspace, "touch", "${HOME}", "made-{a}-{b}", schema=TWO, wrong=1)
         answer = workspace.execute("tool", "demo/x", parameters={"b": "x"}, dry_run=True)
 
@@ -109,7 +107,7 @@ class TestOrder:
         assert 'unknown config key "wrong"' in answer["metadata"]["warnings"][0]
         assert [] == list(workspace.root.glob("made*"))
 
-    def test_wrong_parameters_are_refused_before_the_chain_is_looked_at(
+    def test_invalid_parameters_are_refused_before_the_chain_is_resolved(
         self, workspace: Workspace
     ) -> None:
         text = yaml_tool("demo/x", executor_id="demo/none", config_schema=TWO)
@@ -117,13 +115,13 @@ class TestOrder:
 
         assert "VALIDATION_FAILED" == workspace.refuses("tool", "demo/x").code
 
-    def test_parameters_that_json_cannot_hold_are_refused(self, workspace: Workspace) -> None:
+    def test_parameters_outside_json_are_refused(self, workspace: Workspace) -> None:
         put_command(workspace, "echo", "{a}")
         error = workspace.refuses("tool", "demo/x", parameters={"a": float("inf")})
 
         assert "VALIDATION_FAILED" == error.code
 
-    def test_a_tool_is_not_begun_in_a_hurry_and_all_else_is(self, workspace: Workspace) -> None:
+    def test_only_tools_are_deferred(self, workspace: Workspace) -> None:
         put_command(workspace, "touch", "made")
         workspace.put("directive", "demo/y", directive("demo/y", inputs=""))
         given = {"project_path": str(workspace.root), "item_type": "tool", "item_id": "demo/x"}
@@ -134,7 +132,7 @@ class TestOrder:
         assert "success" == workspace.execute("directive", "demo/y")["status"]
 
     @pytest.mark.slow
-    def test_a_tool_that_nobody_waits_for_is_ended(self, workspace: Workspace) -> None:
+    def test_abandoned_tool_is_stopped(self, workspace: Workspace) -> None:
         put_command(workspace, "sh", "-c", "sleep 60")
         given = {"project_path": str(workspace.root), "item_type": "tool", "item_id": "demo/x"}
         waiting = execute(workspace.rye, given)
@@ -146,14 +144,14 @@ class TestOrder:
 
         assert 10 > time.monotonic() - started
 
-    def test_one_item_that_is_not_there_is_told(self, workspace: Workspace) -> None:
+    def test_missing_item_is_reported(self, workspace: Workspace) -> None:
         assert "ITEM_NOT_FOUND" == workspace.refuses("tool", "demo/none").code
 
 
 class TestDirective:
     """Executing a directive returns its text with the inputs filled in."""
 
-    def test_its_texts_have_the_inputs_and_its_templates_do_not(self, workspace: Workspace) -> None:
+    def test_inputs_fill_the_texts_but_not_the_templates(self, workspace: Workspace) -> None:
         text = directive(
             "demo/x",
             inputs='<inputs><input name="who" required="true"/><input name="how"/></inputs>',
@@ -172,7 +170,7 @@ class TestDirective:
         assert answer["instructions"].startswith("Follow this directive")
         assert "warn" == answer["metadata"]["policy"]
 
-    def test_nothing_of_the_environment_is_put_in(self, workspace: Workspace) -> None:
+    def test_directive_does_not_read_the_environment(self, workspace: Workspace) -> None:
         text = directive("demo/x", inputs="", body="${HOME} {env:HOME}")
         workspace.put("directive", "demo/x", text)
 
@@ -182,7 +180,7 @@ class TestDirective:
         ("given", "why"),
         [({}, '"who" is missing'), ({"who": "x", "whom": "y"}, 'unknown input "whom"')],
     )
-    def test_its_inputs_are_checked_also_in_a_dry_run(
+    def test_dry_run_checks_the_inputs(
         self, workspace: Workspace, given: dict[str, str], why: str
     ) -> None:
         workspace.put("directive", "demo/x", directive("demo/x"))
@@ -191,7 +189,7 @@ class TestDirective:
         assert "VALIDATION_FAILED" == error.code
         assert why in str(error)
 
-    def test_a_dry_run_tells_the_inputs_and_no_more(self, workspace: Workspace) -> None:
+    def test_dry_run_reports_only_the_inputs(self, workspace: Workspace) -> None:
         workspace.put("directive", "demo/x", directive("demo/x"))
         given = {"who": "Bob"}
         answer = workspace.execute("directive", "demo/x", parameters=given, dry_run=True)
@@ -203,7 +201,7 @@ class TestDirective:
 class TestKnowledge:
     """Executing knowledge returns its content."""
 
-    def test_its_content_follows_its_metadata(self, workspace: Workspace) -> None:
+    def test_content_of_knowledge_follows_its_metadata(self, workspace: Workspace) -> None:
         workspace.put(
             "knowledge", "demo/x", knowledge("demo/x", "Try again.\n", since="2024-01-02")
         )
@@ -214,7 +212,7 @@ class TestKnowledge:
         ]
         assert answer["instructions"].startswith("Apply this knowledge")
 
-    def test_parameters_have_no_effect_and_that_is_told(self, workspace: Workspace) -> None:
+    def test_knowledge_ignores_parameters_with_a_warning(self, workspace: Workspace) -> None:
         workspace.put("knowledge", "demo/x", knowledge("demo/x"))
         answer = workspace.execute("knowledge", "demo/x", parameters={"a": 1})
 
@@ -222,7 +220,7 @@ class TestKnowledge:
             "knowledge takes no parameters: they were ignored" in (answer["metadata"]["warnings"])
         )
 
-    def test_a_long_one_is_as_whole_as_can_be(self, workspace: Workspace) -> None:
+    def test_long_knowledge_is_cut_as_late_as_possible(self, workspace: Workspace) -> None:
         whole, longer = "x" * 38_000, "x" * 100_000
         workspace.put("knowledge", "demo/x", knowledge("demo/x", whole))
         fits = workspace.execute("knowledge", "demo/x")

@@ -101,7 +101,7 @@ class TestReading:
             (b"x" * (LARGEST + 1), "is larger than 1,048,576 bytes: shorten it"),
         ],
     )
-    def test_what_is_no_text_is_refused(
+    def test_file_that_is_not_text_is_refused(
         self, item: Item, file: Path, root: Path, data: bytes, why: str
     ) -> None:
         file.write_bytes(data)
@@ -110,20 +110,20 @@ class TestReading:
         assert "PARSING_ERROR" == error.code
         assert f'the tool "demo/git" of the project space {why}' == str(error)
 
-    def test_the_largest_item_is_read(self, item: Item, file: Path) -> None:
+    def test_item_of_the_maximum_size_is_read(self, item: Item, file: Path) -> None:
         file.write_bytes(b"x" * LARGEST)
 
         assert LARGEST == len(read_item(item))
 
-    def test_a_file_that_has_gone_is_not_found(self, item: Item, root: Path) -> None:
+    def test_removed_file_is_not_found(self, item: Item, root: Path) -> None:
         assert "ITEM_NOT_FOUND" == refusal(lambda: read_item(item), root).code
 
-    def test_a_pipe_holds_nobody_up(self, item: Item, file: Path, root: Path) -> None:
+    def test_pipe_does_not_block_a_read(self, item: Item, file: Path, root: Path) -> None:
         os.mkfifo(file)
 
         assert "PARSING_ERROR" == refusal(lambda: read_item(item), root).code
 
-    def test_a_space_without_a_place_holds_nothing(self) -> None:
+    def test_space_without_a_directory_is_empty(self) -> None:
         assert not has_no_link(Space("user", ""), os.path.realpath(sys.executable))
 
 
@@ -134,7 +134,9 @@ class TestLinks:
         "linked", [".ai", ".ai/tools", ".ai/tools/demo", ".ai/tools/demo/git.py"]
     )
     @pytest.mark.parametrize("target", ["outside", ".ai-inside"])
-    def test_a_link_is_refused(self, item: Item, root: Path, linked: str, target: str) -> None:
+    def test_symbolic_link_is_refused(
+        self, item: Item, root: Path, linked: str, target: str
+    ) -> None:
         place = root / target
         rest = os.path.relpath(".ai/tools/demo/git.py", linked)
         canary = place if rest == "." else place / rest
@@ -153,14 +155,14 @@ class TestLinks:
         assert OUTSIDE == canary.read_text(encoding="utf-8")
         assert before == sorted(root.rglob("*"))
 
-    def test_a_dangling_link_makes_no_file(self, item: Item, file: Path, root: Path) -> None:
+    def test_dangling_link_creates_no_file(self, item: Item, file: Path, root: Path) -> None:
         file.symlink_to(root / "made")
         error = refusal(lambda: write_item(item, "x", exclusive=False), root)
 
         assert "SPACE_VIOLATION" == error.code
         assert not (root / "made").exists()
 
-    def test_a_hard_link_elsewhere_keeps_its_text(self, item: Item, file: Path, root: Path) -> None:
+    def test_hard_link_elsewhere_keeps_its_text(self, item: Item, file: Path, root: Path) -> None:
         (root / "outside").write_text(OUTSIDE, encoding="utf-8")
         file.hardlink_to(root / "outside")
         write_item(item, "x", exclusive=False)
@@ -173,7 +175,7 @@ class TestWriting:
     """A write replaces the whole file, or leaves it unchanged without temporary files."""
 
     @pytest.mark.parametrize(("mask", "expected"), [(0o022, 0o644), (0o077, 0o600), (0, 0o644)])
-    def test_a_new_file_is_for_all_to_read_as_far_as_the_user_lets_it(
+    def test_new_file_is_readable_as_the_umask_permits(
         self, item: Item, mask: int, expected: int
     ) -> None:
         before = os.umask(mask)
@@ -185,7 +187,7 @@ class TestWriting:
         assert expected == stat.S_IMODE(Path(item.path).stat().st_mode)
 
     @pytest.mark.parametrize("mode", [0o600, 0o755, 0o664])
-    def test_a_file_keeps_its_mode(self, item: Item, file: Path, mode: int) -> None:
+    def test_file_keeps_its_mode(self, item: Item, file: Path, mode: int) -> None:
         file.touch()
         file.chmod(mode)
         write_item(item, "x", exclusive=False)
@@ -195,7 +197,7 @@ class TestWriting:
 
         assert 0o640 == stat.S_IMODE(file.stat().st_mode)
 
-    def test_an_exclusive_write_leaves_a_file_alone(
+    def test_exclusive_write_does_not_replace_a_file(
         self, item: Item, file: Path, root: Path
     ) -> None:
         file.write_text("first", encoding="utf-8")
@@ -205,7 +207,7 @@ class TestWriting:
         assert "first" == read_item(item)
         assert ["git.py"] == names(file.parent)
 
-    def test_of_many_exclusive_writers_one_wins(self, item: Item) -> None:
+    def test_one_of_many_exclusive_writers_wins(self, item: Item) -> None:
         def won(number: int) -> bool:
             try:
                 write_item(item, str(number) * 10_000, exclusive=True)
@@ -223,7 +225,7 @@ class TestWriting:
         assert ["git.py"] == names(Path(item.path).parent)
 
     @pytest.mark.parametrize("exclusive", [True, False])
-    def test_a_disk_that_is_full_leaves_nothing(
+    def test_full_disk_leaves_no_file(
         self, item: Item, file: Path, root: Path, exclusive: bool
     ) -> None:
         before = [] if exclusive else ["git.py"]
@@ -237,7 +239,7 @@ class TestWriting:
         assert exclusive or "old" == read_item(item)
 
     @pytest.mark.slow
-    def test_a_writer_that_is_killed_leaves_a_whole_file(self, item: Item, file: Path) -> None:
+    def test_killed_writer_leaves_a_complete_file(self, item: Item, file: Path) -> None:
         old = "o" * 400_000
         write_item(item, old, exclusive=True)
         for _ in range(5):
@@ -253,7 +255,7 @@ class TestWriting:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("folder", "mode"), [(0o555, 0o666), (0o777, 0o444)])
-    def test_what_the_user_may_not_write_stays(self, folder: int, mode: int) -> None:
+    def test_file_without_write_permission_is_unchanged(self, folder: int, mode: int) -> None:
         with TemporaryDirectory() as made:  # accessible without privileges, unlike tmp_path
             space = Space("project", os.path.realpath(made))
             Path(made).chmod(0o755)
@@ -273,7 +275,7 @@ class TestWriting:
             assert told.stdout.endswith(" cannot be written: permission denied\n")
             assert ("old", ["git.py"]) == (read_item(item), names(place))
 
-    def test_an_item_that_would_be_too_long_is_not_written(self, item: Item, root: Path) -> None:
+    def test_item_above_the_size_limit_is_not_written(self, item: Item, root: Path) -> None:
         error = refusal(lambda: write_item(item, "é" * LARGEST, exclusive=True), root)
 
         assert "VALIDATION_FAILED" == error.code
@@ -281,7 +283,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("exclusive", [True, False])
     @pytest.mark.parametrize("blocked", [".ai/tools", ".ai/tools/demo"])
-    def test_a_file_in_the_place_of_a_folder_is_told(
+    def test_file_in_place_of_a_directory_is_reported(
         self, item: Item, root: Path, blocked: str, exclusive: bool
     ) -> None:
         (root / blocked).parent.mkdir(parents=True)
@@ -300,7 +302,7 @@ class TestWriting:
             ("../git", "project", "{root}/.ai", "INVALID_ID"),
         ],
     )
-    def test_no_item_is_written_where_none_may_be(
+    def test_item_is_not_written_to_a_read_only_place(
         self, root: Path, item_id: str, space: str, folder: str, code: str
     ) -> None:
         item = Item("tool", item_id, ".py", Space(space, folder.format(root=root)))

@@ -38,30 +38,30 @@ class TestText:
             ("[{null}]", "[]"),
         ],
     )
-    def test_names_become_values(self, author: str, expected: str) -> None:
+    def test_placeholders_become_values(self, author: str, expected: str) -> None:
         found = filling(
             ("given-not",), a="x", list=[1, "é"], map={"k": None}, yes=True, n=5, f=1.5, null=None
         )
 
         assert expected == found.text(author)
 
-    def test_what_the_server_gives_wins_over_a_parameter(self) -> None:
+    def test_built_in_value_overrides_a_parameter(self) -> None:
         assert "/project" == filling(project_path="/evil").text("{project_path}")
 
-    def test_a_variable_that_is_not_there_is_empty_and_noted(self) -> None:
+    def test_missing_variable_is_empty_and_noted(self) -> None:
         found = filling()
 
         assert "[]" == found.text("[${NO}]${EMPTY}")
         assert ["NO"] == list(found.unset)
 
     @given(st.text(st.sampled_from("{}$:-aHOME_x ")), st.text(st.sampled_from("{}$:-aHOME_x ")))
-    def test_a_value_is_never_looked_at_again(self, value: str, around: str) -> None:
+    def test_inserted_value_is_not_expanded(self, value: str, around: str) -> None:
         """An inserted value cannot form a placeholder with the surrounding characters."""
         whole = filling(a=value).text(f"|{{a}}|{around.replace('{', '').replace('$', '')}")
 
         assert f"|{value}|" == whole[: len(value) + 2]
 
-    def test_what_is_shown_has_no_variables(self) -> None:
+    def test_shown_text_contains_no_variable_values(self) -> None:
         found = filling(a="${HOME}")
 
         assert "${HOME} ${NO:-x} ${HOME} /project" == found.shown(
@@ -73,12 +73,12 @@ class TestArgument:
     """A filled argument is never split."""
 
     @pytest.mark.parametrize("author", ["{absent}", "{null}"])
-    def test_it_is_none_where_it_is_nothing_but_what_was_not_given(self, author: str) -> None:
+    def test_argument_of_an_omitted_parameter_is_none(self, author: str) -> None:
         assert filling(("absent",), null=None).argument(author) is None
 
 
 @pytest.mark.parametrize("author", ["{names}", "out/{names}", "${HOME}/{names}"])
-def test_a_name_that_no_parameter_has_is_refused_and_the_nearest_named(author: str) -> None:
+def test_unknown_placeholder_suggests_the_nearest_name(author: str) -> None:
     found = filling(("name",))
 
     for fill in (found.text, found.argument, found.value, found.shown):
@@ -87,7 +87,7 @@ def test_a_name_that_no_parameter_has_is_refused_and_the_nearest_named(author: s
 
 
 @pytest.mark.parametrize("author", ["--x={absent}", "{absent}/", " {absent}", "{absent}{a}"])
-def test_a_parameter_that_was_not_given_is_refused_within_a_longer_text(author: str) -> None:
+def test_omitted_parameter_within_a_longer_text_is_refused(author: str) -> None:
     found = filling(("absent",), a="x", null=None)
 
     for fill in (found.text, found.argument, found.value, lambda one: found.value([{"a": one}])):
@@ -119,11 +119,11 @@ class TestUrl:
             *("https://u@{a}/x", "${BASE}{a}/x", "https:{a}/x", "https:///{a}", "https://h\\{a}/"),
         ],
     )
-    def test_a_parameter_never_names_the_host(self, author: str) -> None:
+    def test_parameter_cannot_name_the_host(self, author: str) -> None:
         with pytest.raises(CodedError, match="has a parameter before its path"):
             url_of(author, filling(a="evil.example.com"), ())
 
-    def test_with_hosts_the_whole_may_be_one_parameter_and_no_part_of_the_host(self) -> None:
+    def test_allowed_hosts_permit_a_parameter_as_the_whole_url(self) -> None:
         found = filling(a="https://h.example.com/x?y=1")
 
         assert "https://h.example.com/x?y=1" == url_of("{a}", found, ("h.example.com",))
@@ -133,7 +133,7 @@ class TestUrl:
     @pytest.mark.parametrize(
         ("author", "value"), [("https://h/a/{a}/b", ".."), ("https://h/{a}{a}", ".")]
     )
-    def test_a_value_does_not_climb_up(self, author: str, value: str) -> None:
+    def test_value_cannot_climb_up_the_path(self, author: str, value: str) -> None:
         with pytest.raises(CodedError, match="after substitution"):
             url_of(author, filling(a=value), ())
 
@@ -146,7 +146,7 @@ class TestRequest:
         config = {"url": "https://h.example.com/{a}", **config}
         return ready_request(config, filling(("no",), a="x", b="y"), hosts=(), max_timeout=most)
 
-    def test_everything_is_filled_in(self) -> None:
+    def test_every_part_of_a_request_is_filled_in(self) -> None:
         found = self.query(
             method="post",
             headers={"X-A": "{b}", "X-No": "{no}", "X-N": 5},
@@ -162,13 +162,13 @@ class TestRequest:
         assert {"max_attempts": 2, "backoff": "linear"} == request.retry
         assert "/far/x" not in str(found.shown)
 
-    def test_a_bearer_is_a_header(self) -> None:
+    def test_bearer_token_becomes_a_header(self) -> None:
         auth = {"type": "bearer", "token": "${HOME}"}
 
         assert {"Authorization": "Bearer /far/x"} == self.query(auth=auth).request.headers
 
     @pytest.mark.parametrize("value", ["x\r\nY: z", "x\ny", "a\0b"])
-    def test_a_header_has_no_end_of_line(self, value: str) -> None:
+    def test_header_with_a_line_break_is_refused(self, value: str) -> None:
         with pytest.raises(CodedError, match="a line break or a control character"):
             ready_request(
                 {"url": "https://h.example.com", "headers": {"X": "{v}"}},
@@ -197,14 +197,14 @@ class TestRequest:
             ({"retry": {"backoff": "x"}}, '"config.retry.backoff" must be'),
         ],
     )
-    def test_a_wrong_config_is_named(self, config: dict[str, Any], why: str) -> None:
+    def test_invalid_config_is_named(self, config: dict[str, Any], why: str) -> None:
         with pytest.raises(CodedError) as caught:
             self.query(**config)
 
         assert "VALIDATION_FAILED" == caught.value.code
         assert why in str(caught.value)
 
-    def test_a_longer_time_than_may_be_is_cut_and_told(self) -> None:
+    def test_long_timeout_is_reduced_with_a_warning(self) -> None:
         found = self.query(most=5, timeout=60)
 
         assert 5 == found.request.timeout
@@ -212,5 +212,5 @@ class TestRequest:
             found.warnings
         )
 
-    def test_what_is_not_known_is_told(self) -> None:
+    def test_unknown_key_is_reported(self) -> None:
         assert 'unknown config key "verify"' in self.query(verify=False).warnings[0]

@@ -44,7 +44,7 @@ def failure_of(found: Host, **how: Any) -> CodedError:
 class TestAnswers:
     """Responses."""
 
-    def test_a_redirect_is_not_followed(self) -> None:
+    def test_redirect_is_not_followed(self) -> None:
         with host(answering(status=302, more="Location: /elsewhere\r\n")) as found:
             response = ask(found)
 
@@ -56,7 +56,7 @@ class TestAnswers:
         ["", "{", "[NaN]", '"\\ud800"', "1e999", "[" * 100_000, "9" * 5000],
         ids=["empty", "broken", "nan", "surrogate", "infinite", "deep", "long"],
     )
-    def test_what_is_no_json_although_it_says_so_is_text(self, body: str) -> None:
+    def test_invalid_json_remains_text(self, body: str) -> None:
         with host(answering(body.encode(), "application/json")) as found:
             assert body == ask(found).body
 
@@ -75,21 +75,21 @@ class TestAnswers:
         with host(answering(body, kind)) as found:
             assert "ä" == ask(found).body
 
-    def test_no_half_of_a_character_comes_through(self) -> None:
+    def test_lone_surrogates_are_replaced(self) -> None:
         with host(answering(b"+2AA-", "text/plain; charset=utf-7")) as found:
             assert "?" == ask(found).body
 
-    def test_a_body_that_is_too_long_is_cut(self) -> None:
+    def test_long_body_is_cut(self) -> None:
         with host(answering(b"x" * (MOST + 1))) as found:
             response = ask(found)
 
         assert (MOST, True) == (len(response.body), response.truncated)
 
-    def test_json_that_was_cut_is_text(self) -> None:
+    def test_cut_json_remains_text(self) -> None:
         with host(answering(b'"' + b"x" * MOST + b'"', "application/json")) as found:
             assert '"xxx' == ask(found).body[:4]
 
-    def test_an_endless_body_is_cut_too(self) -> None:
+    def test_endless_body_is_cut(self) -> None:
         def answer(_asked: Asked, write: Write) -> None:
             write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
             while True:
@@ -122,7 +122,7 @@ class TestRequests:
             ]
             assert found.name == found.asked[0].headers["host"]
 
-    def test_only_what_is_needed_is_told_of_us(self) -> None:
+    def test_request_reveals_nothing_about_the_client(self) -> None:
         with host(answering()) as found:
             ask(found, headers={"X-Key": " value ", "ACCEPT": "text/html"})
             headers = found.asked[0].headers
@@ -137,7 +137,7 @@ class TestRequests:
         } == headers
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-    def test_a_body_is_json(self, method: str) -> None:
+    def test_body_is_sent_as_json(self, method: str) -> None:
         value = {"a": ["ä", None, 1.5]}
         with host(answering()) as found:
             ask(found, method=method, body=value)
@@ -146,14 +146,14 @@ class TestRequests:
         assert value == json.loads(asked.body)
         assert "application/json" == asked.headers["content-type"]
 
-    def test_a_body_of_a_type_of_its_own_is_text(self) -> None:
+    def test_body_of_another_content_type_is_sent_as_text(self) -> None:
         with host(answering()) as found:
             ask(found, method="POST", body="a=ä", headers={"Content-Type": "text/plain"})
             asked = found.asked[0]
 
         assert ("a=ä".encode(), "text/plain") == (asked.body, asked.headers["content-type"])
 
-    def test_no_body_is_said_to_be_none(self) -> None:
+    def test_missing_body_has_no_length(self) -> None:
         with host(answering()) as found:
             ask(found, method="POST")
 
@@ -178,9 +178,7 @@ class TestRequests:
             ({"method": "POST", "body": float("nan")}, "the body cannot be sent as JSON"),
         ],
     )
-    def test_what_would_break_it_is_refused_before_anything_is_sent(
-        self, how: dict[str, Any], why: str
-    ) -> None:
+    def test_invalid_request_is_refused_before_sending(self, how: dict[str, Any], why: str) -> None:
         with host(answering()) as found:
             error = failure_of(found, **how)
 
@@ -220,7 +218,7 @@ class TestLimits:
         assert f'"{found.name}" did not respond within 0.5 seconds' in str(error)
         assert 0.5 <= took < PATIENCE / 4
 
-    def test_a_host_that_says_nothing_is_not_waited_for(self) -> None:
+    def test_silent_host_times_out(self) -> None:
         over = threading.Event()
 
         def answer(_asked: Asked, _write: Write) -> None:

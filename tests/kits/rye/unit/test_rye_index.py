@@ -57,7 +57,7 @@ class TestWhatIsNoItem:
             "/".join(["a" * 60] * 5) + ".md",
         ],
     )
-    def test_a_file_of_no_id(self, workspace: Workspace, name: str) -> None:
+    def test_file_without_an_id_is_not_found(self, workspace: Workspace, name: str) -> None:
         put(workspace, "two", "a needle")
         file = workspace.root / ".ai/knowledge" / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -68,18 +68,20 @@ class TestWhatIsNoItem:
     @pytest.mark.parametrize(
         "data", [b"needle \xff", b"needle" + b" " * LARGEST], ids=["no UTF-8", "too long"]
     )
-    def test_a_file_that_is_no_text_or_too_long(self, workspace: Workspace, data: bytes) -> None:
+    def test_file_that_is_not_text_or_too_long_is_not_searched(
+        self, workspace: Workspace, data: bytes
+    ) -> None:
         put(workspace, "one", "x").write_bytes(data)
 
         assert [] == search_ids(workspace, "needle")
 
-    def test_a_file_of_just_the_longest_size(self, workspace: Workspace) -> None:
+    def test_file_of_the_maximum_size_is_searched(self, workspace: Workspace) -> None:
         put(workspace, "one", "x").write_bytes(b"needle".ljust(LARGEST))
 
         assert ["one"] == search_ids(workspace, "needle")
 
     @pytest.mark.parametrize("inside", [False, True])
-    def test_links_to_files_and_folders(self, workspace: Workspace, *, inside: bool) -> None:
+    def test_links_are_not_searched(self, workspace: Workspace, *, inside: bool) -> None:
         folder = put(workspace, "two", "a pin").parent
         target = (folder if inside else workspace.root) / "real"
         target.mkdir()
@@ -90,14 +92,14 @@ class TestWhatIsNoItem:
 
         assert (["real/one"] if inside else []) == search_ids(workspace, "needle")
 
-    def test_a_space_behind_a_link(self, workspace: Workspace) -> None:
+    def test_space_behind_a_link_is_not_searched(self, workspace: Workspace) -> None:
         put(workspace, "one", "a needle")
         (workspace.root / ".ai").rename(workspace.root / "real")
         (workspace.root / ".ai").symlink_to("real")
 
         assert [] == search_ids(workspace, "needle")
 
-    def test_a_pipe_does_not_hold_a_search_up(self, workspace: Workspace) -> None:
+    def test_pipe_does_not_block_a_search(self, workspace: Workspace) -> None:
         file = put(workspace, "one", "a needle")
         assert ["one"] == search_ids(workspace, "needle")
         file.unlink()
@@ -114,7 +116,7 @@ class TestWhatIsNoItem:
 
         assert [] == search_ids(workspace, "needle")
 
-    def test_tools_that_only_the_system_has(self, workspace: Workspace) -> None:
+    def test_reserved_tools_of_other_spaces_are_not_found(self, workspace: Workspace) -> None:
         for space in ("project", "user"):
             workspace.put("tool", "rye/core/own", '"""needle"""', space=space)
         workspace.put("tool", "rye/own", '"""needle"""')
@@ -199,7 +201,7 @@ class TestTheDatabase:
         assert ["n0"] == search_ids(workspace, "hay")
 
     @pytest.mark.skipif(sys.platform != "linux", reason="open files are listed in /proc")
-    def test_its_file_has_no_name(self, workspace: Workspace) -> None:
+    def test_index_file_has_no_name(self, workspace: Workspace) -> None:
         for number in range(50):
             put(workspace, f"n{number}", "needle " * 20_000)
         search_ids(workspace, "needle")
@@ -209,7 +211,7 @@ class TestTheDatabase:
         assert [] == [name for name in named if not name.endswith(" (deleted)")]
 
     @pytest.mark.slow
-    def test_an_sqlite_without_full_text_search_is_named(self) -> None:
+    def test_missing_full_text_search_is_reported(self) -> None:
         """Such builds are rare, so the test makes SQLite raise the same error."""
         script = """
 import _sqlite3
@@ -249,7 +251,7 @@ except CodedError as error:
             workspace.rye.index().search([], fail, take_time)
         assert ["one"] == search_ids(workspace, "needle")
 
-    def test_it_can_be_closed_twice_and_before_it_was_opened(self, workspace: Workspace) -> None:
+    def test_index_can_be_closed_twice_and_before_its_first_use(self, workspace: Workspace) -> None:
         workspace.rye.index().close()
         put(workspace, "one", "a needle")
         assert ["one"] == search_ids(workspace, "needle")
