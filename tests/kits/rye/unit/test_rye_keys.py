@@ -66,7 +66,7 @@ def mode_of(path: Path) -> int:
 class TestOwnKey:
     """The first use creates the key; later uses read it."""
 
-    def test_it_is_ed25519_without_a_password(self, user: Path) -> None:
+    def test_key_is_ed25519_without_a_password(self, user: Path) -> None:
         key = own_key(str(user))
         found = pem.load_pem_private_key(private(user).read_bytes(), None)
 
@@ -75,7 +75,7 @@ class TestOwnKey:
         assert sha256(raw).hexdigest()[:16] == key.fingerprint
         assert private(user).read_bytes().startswith(b"-----BEGIN PRIVATE KEY-----\n")
 
-    def test_nobody_else_may_look_at_it_whatever_the_umask_is(self, user: Path) -> None:
+    def test_key_is_private_whatever_the_umask(self, user: Path) -> None:
         before = os.umask(0)
         try:
             publish(str(user), own_key(str(user)))
@@ -88,7 +88,7 @@ class TestOwnKey:
         assert expected == {mode: modes.count(mode) for mode in modes}
 
     @pytest.mark.slow
-    def test_many_who_sign_for_the_first_time_at_once_get_the_same(self, user: Path) -> None:
+    def test_concurrent_first_signatures_share_one_key(self, user: Path) -> None:
         signers = [
             subprocess.Popen(
                 [sys.executable, "-c", SIGNER, str(user)],
@@ -112,7 +112,7 @@ class TestOwnKey:
         assert [private(user)] == [*(user / "keys").iterdir()]
 
     @pytest.mark.slow
-    def test_where_it_cannot_be_made_the_system_says_so(self) -> None:
+    def test_failed_creation_names_the_reason(self) -> None:
         with tempfile.TemporaryDirectory() as place:
             Path(place).chmod(0o555)
             said = subprocess.run(
@@ -127,7 +127,7 @@ class TestOwnKey:
         assert ("PermissionError\n", "", []) == (said.stdout, said.stderr, left)
 
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o666])
-    def test_one_that_others_may_touch_is_refused(self, user: Path, mode: int) -> None:
+    def test_key_accessible_by_others_is_refused(self, user: Path, mode: int) -> None:
         own_key(str(user))
         private(user).chmod(mode)
 
@@ -137,14 +137,14 @@ class TestOwnKey:
             own_key(str(user))
 
     @pytest.mark.parametrize("mode", [0o720, 0o702, 0o777])
-    def test_one_in_a_folder_that_others_may_write_is_refused(self, user: Path, mode: int) -> None:
+    def test_key_in_a_directory_writable_by_others_is_refused(self, user: Path, mode: int) -> None:
         own_key(str(user))
         (user / "keys").chmod(mode)
 
         with pytest.raises(UnfitKeyError, match=r'other users can write to .* run "chmod go-w'):
             own_key(str(user))
 
-    def test_nothing_is_put_into_such_a_folder(self, user: Path) -> None:
+    def test_no_key_is_created_in_a_directory_writable_by_others(self, user: Path) -> None:
         (user / "keys").mkdir(parents=True)
         (user / "keys").chmod(0o777)
 
@@ -154,7 +154,7 @@ class TestOwnKey:
 
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
     @pytest.mark.parametrize("name", ["keys", "keys/private_key.pem"])
-    def test_one_of_another_user_is_refused(self, user: Path, name: str) -> None:
+    def test_key_of_another_user_is_refused(self, user: Path, name: str) -> None:
         own_key(str(user))
         os.chown(user / name, NOBODY, NOBODY)
 
@@ -163,7 +163,7 @@ class TestOwnKey:
 
     @pytest.mark.parametrize("name", ["keys", "keys/private_key.pem"])
     @pytest.mark.parametrize("dangling", [False, True])
-    def test_a_link_is_not_followed(self, user: Path, name: str, dangling: bool) -> None:
+    def test_key_behind_a_link_is_refused(self, user: Path, name: str, dangling: bool) -> None:
         own_key(str(user))
         elsewhere = user / "elsewhere"
         (user / name).rename(elsewhere)
@@ -202,7 +202,7 @@ class TestOwnKey:
             ),
         ],
     )
-    def test_what_is_no_such_key_is_refused_and_kept(self, user: Path, put: Break) -> None:
+    def test_invalid_key_is_refused_and_kept(self, user: Path, put: Break) -> None:
         own_key(str(user))
         put(private(user))
         before = private(user).read_bytes()
@@ -216,7 +216,7 @@ class TestOwnKey:
     @pytest.mark.parametrize(
         "put", [pytest.param(os.mkfifo, id="a pipe"), pytest.param(os.mkdir, id="a folder")]
     )
-    def test_what_is_no_file_is_refused_at_once(self, user: Path, put: Break) -> None:
+    def test_key_that_is_not_a_file_is_refused(self, user: Path, put: Break) -> None:
         own_key(str(user))
         private(user).unlink()
         put(private(user))

@@ -91,7 +91,7 @@ class TestReading:
     """An answer contains the text, its metadata and its trust."""
 
     @pytest.mark.parametrize("item_type", TYPES)
-    def test_an_item_is_shown_as_it_is(self, root: Path, loaded: Load, item_type: str) -> None:
+    def test_item_is_shown_unchanged(self, root: Path, loaded: Load, item_type: str) -> None:
         path = lay(root, "project", item_type, "demo/greet")
         found = loaded("demo/greet", item_type)
 
@@ -108,7 +108,7 @@ class TestReading:
         assert not {"shadows", "shadowed_by", "cut", "copied_to", "noop"} & found.keys()
 
     @pytest.mark.parametrize("item_type", TYPES)
-    def test_an_item_that_cannot_be_parsed_is_shown_with_its_problems(
+    def test_unparsable_item_is_shown_with_its_problems(
         self, root: Path, loaded: Load, item_type: str
     ) -> None:
         text = "def (\r\n---\nnothing <\n"
@@ -119,12 +119,14 @@ class TestReading:
         assert [] != found["metadata"]["problems"]
 
     @pytest.mark.parametrize("text", ["\ufeffx = 1\r\n", "#!/bin/python\r\n# é\r\n", "\n", "a\rb"])
-    def test_marks_and_line_ends_are_kept(self, root: Path, loaded: Load, text: str) -> None:
+    def test_byte_order_mark_and_line_ends_are_kept(
+        self, root: Path, loaded: Load, text: str
+    ) -> None:
         lay(root, "project", "tool", "odd", text)
 
         assert text == loaded("odd")["content"]
 
-    def test_the_cascade_and_what_is_hidden_are_told(self, root: Path, loaded: Load) -> None:
+    def test_load_reports_shadowed_items(self, root: Path, loaded: Load) -> None:
         for space in ("system", "user", "project"):
             lay(root, space, "tool", "demo/git")
         first, pinned = loaded("demo/git"), loaded("demo/git", source="system")
@@ -134,13 +136,13 @@ class TestReading:
         assert "shadowed_by" not in first
         assert "shadows" not in pinned
 
-    def test_a_bare_stem_is_answered_with_the_whole_id(self, root: Path, loaded: Load) -> None:
+    def test_bare_stem_is_answered_with_the_whole_id(self, root: Path, loaded: Load) -> None:
         lay(root, "user", "tool", "very/deep/git")
 
         assert "very/deep/git" == loaded("git")["item_id"]
 
     @pytest.mark.parametrize("character", ["x", "\n", '"', "\x01", "é", "🙂"])
-    def test_a_long_text_is_cut_to_what_an_answer_holds(
+    def test_long_text_is_cut_to_the_size_of_an_answer(
         self, root: Path, loaded: Load, character: str
     ) -> None:
         body = character * 50_000
@@ -165,7 +167,7 @@ class TestReading:
         assert ["content", "metadata"] == sorted({name.partition(".")[0] for name in found["cut"]})
         assert len(found["content"]) > 25_000
 
-    def test_what_is_not_there_is_told_with_what_is_near(self, root: Path, loaded: Load) -> None:
+    def test_missing_item_suggests_similar_ids(self, root: Path, loaded: Load) -> None:
         lay(root, "user", "tool", "demo/greet")
         error = refusal(loaded, "demo/great")
 
@@ -173,7 +175,7 @@ class TestReading:
         assert ["demo/greet"] == error.facts["suggestions"]
         assert ["project", "user", "system"] == error.facts["searched"]
 
-    def test_a_stem_of_several_is_told_with_the_candidates(self, root: Path, loaded: Load) -> None:
+    def test_ambiguous_stem_lists_the_candidates(self, root: Path, loaded: Load) -> None:
         for item_id in ("a/git", "b/git"):
             lay(root, "project", "tool", item_id)
         error = refusal(loaded, "git")
@@ -185,15 +187,15 @@ class TestCopying:
     """A copy has the same bytes and id as the item, and overwrites nothing."""
 
     @pytest.mark.parametrize("text", ["\ufeffx\r\ny", "", "a\0\r", "é" * 100_000])
-    def test_odd_and_long_texts_are_copied_whole(self, root: Path, loaded: Load, text: str) -> None:
+    def test_unusual_and_long_texts_are_copied_unchanged(
+        self, root: Path, loaded: Load, text: str
+    ) -> None:
         lay(root, "project", "tool", "odd").write_bytes(text.encode())
         loaded("odd", destination="user")
 
         assert text.encode() == place(root, "user", "tool", "odd").read_bytes()
 
-    def test_a_copy_to_where_it_is_writes_nothing_and_says_so(
-        self, root: Path, loaded: Load
-    ) -> None:
+    def test_copy_to_the_same_space_writes_nothing(self, root: Path, loaded: Load) -> None:
         lay(root, "project", "tool", "greet")
         before = snapshot(root)
         found = loaded("greet", destination="project", overwrite=True)
@@ -202,7 +204,7 @@ class TestCopying:
         assert "copied_to" not in found
         assert before == snapshot(root)
 
-    def test_nothing_is_overwritten_unless_that_is_said(self, root: Path, loaded: Load) -> None:
+    def test_copy_overwrites_only_on_request(self, root: Path, loaded: Load) -> None:
         path = lay(root, "project", "tool", "greet")
         copy = lay(root, "user", "tool", "greet", "x = 1\n")
         copy.chmod(0o600)
@@ -217,7 +219,7 @@ class TestCopying:
         assert path.read_bytes() == copy.read_bytes()
         assert 0o600 == stat.S_IMODE(copy.stat().st_mode)
 
-    def test_an_argument_that_the_session_has_not_is_not_named(self, root: Path) -> None:
+    def test_error_does_not_mention_missing_arguments(self, root: Path) -> None:
         rye = workspace(root, without=("overwrite",))
         lay(root, "project", "tool", "greet")
         lay(root, "user", "tool", "greet")
@@ -226,7 +228,7 @@ class TestCopying:
             load(rye, {**arguments, "destination": "user"})
 
     @pytest.mark.parametrize("overwrite", [True, False])
-    def test_two_files_of_one_id_are_never_made(
+    def test_copy_never_creates_two_files_of_one_id(
         self, root: Path, loaded: Load, overwrite: bool
     ) -> None:
         lay(root, "project", "tool", "greet")
@@ -236,20 +238,20 @@ class TestCopying:
         assert "EXISTS" == error.code
         assert not place(root, "user", "tool", "greet").exists()
 
-    def test_a_text_that_cannot_be_read_is_not_copied(self, root: Path, loaded: Load) -> None:
+    def test_unreadable_text_is_not_copied(self, root: Path, loaded: Load) -> None:
         lay(root, "project", "tool", "greet", b"\xff")
 
         assert "PARSING_ERROR" == refusal(loaded, "greet", destination="user").code
         assert not (root / "user").exists()
 
-    def test_a_tool_of_the_systems_own_is_not_copied(self, root: Path, loaded: Load) -> None:
+    def test_reserved_tool_is_not_copied(self, root: Path, loaded: Load) -> None:
         lay(root, "system", "tool", "rye/core/primitives/x")
         error = refusal(loaded, "rye/core/primitives/x", destination="project")
 
         assert "READ_ONLY_SPACE" == error.code
         assert not (root / "project/.ai").exists()
 
-    def test_a_user_space_within_the_project_is_none(
+    def test_user_space_within_the_project_is_ignored(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("USER_SPACE", str(root / "project/home"))
@@ -262,7 +264,7 @@ class TestCopying:
         assert not (root / "project/home").exists()
 
     @pytest.mark.parametrize("linked", ["user/.ai/tools", "user/.ai/tools/demo"])
-    def test_nothing_is_copied_through_a_link(self, root: Path, loaded: Load, linked: str) -> None:
+    def test_copy_does_not_follow_links(self, root: Path, loaded: Load, linked: str) -> None:
         lay(root, "project", "tool", "demo/greet")
         (root / "outside").mkdir()
         (root / linked).parent.mkdir(parents=True)

@@ -35,7 +35,7 @@ def put(workspace: Workspace, item_id: str, code: str, *, signed: bool = True) -
     return path
 
 
-def test_a_tool_imports_what_lies_beside_it(workspace: Workspace) -> None:
+def test_tool_imports_its_neighbours(workspace: Workspace) -> None:
     put(workspace, "demo/t", TOOL)
     put(workspace, "demo/helper", "from deeper import value\n")
     put(workspace, "demo/deeper", "import helper\n\n" + HELPER)
@@ -43,7 +43,7 @@ def test_a_tool_imports_what_lies_beside_it(workspace: Workspace) -> None:
     assert "helped" == workspace.run("demo/t")["data"]
 
 
-def test_at_the_top_too_and_in_a_function(workspace: Workspace) -> None:
+def test_neighbours_are_imported_at_the_top_level_and_in_functions(workspace: Workspace) -> None:
     put(
         workspace,
         "t",
@@ -55,7 +55,7 @@ def test_at_the_top_too_and_in_a_function(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_one_that_nobody_signed_is_refused_before_anything_runs(
+def test_unsigned_neighbour_is_refused_before_anything_runs(
     workspace: Workspace, *, dry_run: bool
 ) -> None:
     put(workspace, "demo/t", "open('ran', 'w').close()\n" + TOOL)
@@ -71,7 +71,7 @@ def test_one_that_nobody_signed_is_refused_before_anything_runs(
     assert not (workspace.root / "ran").exists()
 
 
-def test_one_that_another_one_imports_is_let_through_as_well(workspace: Workspace) -> None:
+def test_indirect_neighbour_is_accepted(workspace: Workspace) -> None:
     put(workspace, "demo/t", TOOL)
     put(workspace, "demo/helper", "from deeper import value\n")
     path = put(workspace, "demo/deeper", HELPER)
@@ -81,7 +81,7 @@ def test_one_that_another_one_imports_is_let_through_as_well(workspace: Workspac
 
 
 @pytest.mark.parametrize("place", ["other/helper", "demo/deep/helper", "helper"])
-def test_what_lies_in_another_folder_is_no_neighbour(workspace: Workspace, place: str) -> None:
+def test_file_in_another_directory_is_not_a_neighbour(workspace: Workspace, place: str) -> None:
     put(workspace, "demo/t", TOOL)
     put(workspace, place, HELPER)
     (workspace.root / "helper.py").write_text(HELPER, encoding="utf-8")
@@ -90,21 +90,21 @@ def test_what_lies_in_another_folder_is_no_neighbour(workspace: Workspace, place
     assert "ModuleNotFoundError: No module named 'helper'" in str(error)
 
 
-def test_what_lies_in_another_space_is_no_neighbour(workspace: Workspace) -> None:
+def test_file_in_another_space_is_not_a_neighbour(workspace: Workspace) -> None:
     put(workspace, "demo/t", TOOL)
     workspace.put("tool", "demo/helper", python_tool("demo/helper", HELPER), space="user")
 
     assert "ModuleNotFoundError" in str(workspace.refuses("tool", "demo/t"))
 
 
-def test_no_neighbour_goes_before_a_module_of_python(workspace: Workspace) -> None:
+def test_neighbour_does_not_shadow_a_standard_module(workspace: Workspace) -> None:
     put(workspace, "demo/t", "import json\n\n\ndef execute(p, q):\n    return json.dumps([])\n")
     put(workspace, "demo/json", "raise SystemExit\n", signed=False)
 
     assert "[]" == workspace.run("demo/t")["data"]
 
 
-def test_one_that_is_changed_after_it_was_checked_is_not_run(workspace: Workspace) -> None:
+def test_neighbour_that_changed_after_its_check_does_not_run(workspace: Workspace) -> None:
     put(
         workspace,
         "demo/t",
@@ -117,7 +117,7 @@ def test_one_that_is_changed_after_it_was_checked_is_not_run(workspace: Workspac
     assert '"helper.py" has changed since it was checked: execute the tool again' in str(error)
 
 
-def test_a_file_without_a_function_to_call_is_signed_with_a_warning_and_not_executed(
+def test_file_without_an_entry_is_signed_with_a_warning_but_not_executed(
     workspace: Workspace,
 ) -> None:
     workspace.put("tool", "demo/helper", python_tool("demo/helper", HELPER))
@@ -136,7 +136,7 @@ def test_a_file_without_a_function_to_call_is_signed_with_a_warning_and_not_exec
         )
 
 
-def test_a_warning_names_one_that_nobody_signed_where_the_policy_warns(tmp_path: Path) -> None:
+def test_warning_policy_names_an_unsigned_neighbour(tmp_path: Path) -> None:
     with opened(tmp_path, policy={**POLICY, "tool": "warn"}) as workspace:
         put(workspace, "demo/t", TOOL)
         put(workspace, "demo/helper", HELPER, signed=False)
@@ -147,7 +147,7 @@ def test_a_warning_names_one_that_nobody_signed_where_the_policy_warns(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["helper.yaml", "helper.py"])
-def test_what_is_no_python_item_is_no_neighbour(workspace: Workspace, name: str) -> None:
+def test_only_python_items_are_neighbours(workspace: Workspace, name: str) -> None:
     put(workspace, "demo/t", TOOL)
     outside = workspace.root / "outside.py"
     outside.write_text(HELPER, encoding="utf-8")

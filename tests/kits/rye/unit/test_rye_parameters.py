@@ -40,20 +40,20 @@ def input_error(entries: list[dict[str, Any]], given: dict[str, Any]) -> CodedEr
 class TestToolParameters:
     """JSON Schema, draft 2020-12, without remote references."""
 
-    def test_without_a_schema_all_are_taken(self) -> None:
+    def test_parameters_without_a_schema_are_accepted(self) -> None:
         given = {"a": [1, {"b": None}]}
 
         assert given == parameters.checked(None, given, "demo/x")
 
-    def test_defaults_are_filled_in_where_objects_are(self) -> None:
+    def test_defaults_are_filled_in_within_objects(self) -> None:
         found = parameters.checked(NESTED, {"options": {"depth": 9}}, "demo/x")
 
         assert {"name": "x", "options": {"depth": 9, "list": []}} == found
 
-    def test_no_object_is_made_for_the_defaults_in_it(self) -> None:
+    def test_defaults_create_no_objects(self) -> None:
         assert {"name": "x"} == parameters.checked(NESTED, {}, "demo/x")
 
-    def test_what_was_given_and_the_schema_stay_as_they_are(self) -> None:
+    def test_parameters_and_schema_are_not_modified(self) -> None:
         given: dict[str, Any] = {"options": {}}
         found = parameters.checked(NESTED, given, "demo/x")
         found["options"]["list"].append(1)
@@ -61,18 +61,18 @@ class TestToolParameters:
         assert {"options": {}} == given
         assert [] == parameters.checked(NESTED, given, "demo/x")["options"]["list"]
 
-    def test_a_default_must_fit_too(self) -> None:
+    def test_default_must_match_the_schema(self) -> None:
         error = tool_error({"properties": {"n": {"type": "integer", "default": "no"}}}, {})
 
         assert ["parameters.n: 'no' is not of type 'integer'"] == error.facts["issues"]
 
-    def test_a_text_is_no_number(self) -> None:
+    def test_text_is_not_converted_to_a_number(self) -> None:
         error = tool_error({"properties": {"n": INTEGER}}, {"n": "5"})
 
         assert "VALIDATION_FAILED" == error.code
         assert "for the tool \"demo/x\": parameters.n: '5' is not of type" in str(error)
 
-    def test_all_that_is_wrong_is_named_with_its_path(self) -> None:
+    def test_every_problem_is_named_with_its_path(self) -> None:
         schema = {
             "properties": {"a": INTEGER, "b": {"items": INTEGER}},
             "required": ["c"],
@@ -88,7 +88,7 @@ class TestToolParameters:
         ] == error.facts["issues"]
 
     @pytest.mark.slow
-    def test_at_most_twenty_problems_are_named_and_each_is_short(self) -> None:
+    def test_problems_are_limited_in_number_and_length(self) -> None:
         error = tool_error(
             {"items": INTEGER, "additionalProperties": INTEGER},
             {f"k{number}": "x" * 5000 for number in range(50)},
@@ -110,20 +110,20 @@ class TestToolParameters:
             ({"$ref": "#"}, "endless self-reference"),
         ],
     )
-    def test_a_schema_that_is_none_is_named(self, schema: Any, why: str) -> None:
+    def test_invalid_schema_is_named(self, schema: Any, why: str) -> None:
         error = tool_error(schema, {"a": "x"})
 
         assert "VALIDATION_FAILED" == error.code
         assert 'the parameter schema of the tool "demo/x" is not valid' in str(error)
         assert why in str(error)
 
-    def test_a_number_that_cannot_be_computed_with_is_no_crash(self) -> None:
+    def test_huge_number_does_not_crash_the_check(self) -> None:
         error = tool_error({"properties": {"a": {"multipleOf": 0.1}}}, {"a": 10**400})
 
         assert "cannot check the parameters" in str(error)
 
     @pytest.mark.slow
-    def test_nobody_is_asked_for_a_schema(self) -> None:
+    def test_remote_references_are_not_fetched(self) -> None:
         with create_server(("127.0.0.1", 0)) as server:
             server.setblocking(False)
             tool_error({"$ref": f"http://127.0.0.1:{server.getsockname()[1]}/x"}, {})
@@ -132,7 +132,7 @@ class TestToolParameters:
                 server.accept()
 
     @pytest.mark.slow
-    def test_references_within_the_schema_are_followed(self) -> None:
+    def test_local_references_are_followed(self) -> None:
         schema = {"properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": INTEGER}}
 
         assert {"a": 1} == parameters.checked(schema, {"a": 1}, "demo/x")
@@ -161,7 +161,7 @@ class TestDirectiveInputs:
             (" Integer ", "7", 7),
         ],
     )
-    def test_a_value_becomes_one_of_its_type(self, kind: str, given: Any, expected: Any) -> None:
+    def test_value_is_converted_to_its_type(self, kind: str, given: Any, expected: Any) -> None:
         found = inputs.checked_inputs([entry(kind=kind)], {"k": given})["k"]
 
         assert (expected, type(expected)) == (found, type(found))
@@ -181,20 +181,20 @@ class TestDirectiveInputs:
             ("object", "[" * 100_000, "must be an object in JSON"),
         ],
     )
-    def test_a_value_of_another_type_is_refused(self, kind: str, given: Any, why: str) -> None:
+    def test_value_of_another_type_is_refused(self, kind: str, given: Any, why: str) -> None:
         error = input_error([entry(kind=kind)], {"k": given})
 
         assert "VALIDATION_FAILED" == error.code
         assert f'"k" {why}' in str(error)
 
-    def test_what_is_required_must_be_given_and_not_null(self) -> None:
+    def test_required_input_must_not_be_missing_or_null(self) -> None:
         entries = [entry("a", required=True), entry("b", required=True)]
         error = input_error(entries, {"b": None})
 
         assert ['"a" is missing', '"b" is missing'] == error.facts["issues"]
         assert ["a", "b"] == [told["name"] for told in error.facts["inputs"]]
 
-    def test_a_default_is_of_the_type_and_makes_nothing_missing(self) -> None:
+    def test_default_satisfies_a_required_input(self) -> None:
         entries = [entry("n", "integer", required=True, default="3"), entry("m")]
 
         assert {"n": 3} == inputs.checked_inputs(entries, {})
@@ -207,7 +207,7 @@ class TestDirectiveInputs:
             ((), "a", "the directive takes none"),
         ],
     )
-    def test_what_is_not_declared_is_refused(
+    def test_undeclared_input_is_refused(
         self, names: tuple[str, ...], given: str, why: str
     ) -> None:
         error = input_error([entry(name) for name in names], {given: "x"})
@@ -225,14 +225,14 @@ class TestDirectiveInputs:
             ({"max": "1"}, "array", [1], [1, 2], "must be at most 1"),
         ],
     )
-    def test_limits_hold(
+    def test_limits_are_enforced(
         self, rule: dict[str, str], kind: str, fits: Any, fails: Any, why: str
     ) -> None:
         inputs.checked_inputs([entry(kind=kind, **rule)], {"k": fits})
 
         assert f'"k" {why}' in str(input_error([entry(kind=kind, **rule)], {"k": fails}))
 
-    def test_what_is_true_or_false_has_no_limits(self) -> None:
+    def test_booleans_have_no_limits(self) -> None:
         assert {"k": True} == inputs.checked_inputs([entry(kind="boolean", min="2")], {"k": "true"})
 
 
@@ -251,18 +251,18 @@ class TestReferences:
             ("{who} ${HOME} {env:HOME}", "{who} ${HOME} {env:HOME}"),
         ],
     )
-    def test_an_input_stands_where_it_is_named(self, text: str, expected: str) -> None:
+    def test_input_replaces_its_reference(self, text: str, expected: str) -> None:
         values = {"who": "Bob", "list": [1, "a"], "yes": True}
 
         assert expected == inputs.with_inputs(text, values)
 
-    def test_what_was_put_in_is_not_looked_at_again(self) -> None:
+    def test_inserted_input_is_not_expanded(self) -> None:
         values = {"a": "{input:b}${inputs.b}", "b": "secret", "c": "{input:"}
 
         assert "{input:b}${inputs.b}" == inputs.with_inputs("{input:a}", values)
         assert "{input:b}" == inputs.with_inputs("{input:c}b}", values)
 
-    def test_texts_are_found_wherever_they_are(self) -> None:
+    def test_references_are_found_in_nested_values(self) -> None:
         steps = [{"name": "{input:a}", "content": ["x {input:a}", {"text": "{input:a}"}], "n": 1}]
 
         assert [{"name": "1", "content": ["x 1", {"text": "1"}], "n": 1}] == inputs.with_inputs(

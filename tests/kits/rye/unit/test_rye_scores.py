@@ -62,14 +62,14 @@ class TestScores:
 
         assert ["c", "b", "a"] == self.order(workspace, "scraper", fuzzy={"enabled": True})
 
-    def test_rare_words_count_more_than_common_ones(self, workspace: Workspace) -> None:
+    def test_rare_words_score_higher_than_common_ones(self, workspace: Workspace) -> None:
         for item_id in ("a", "b", "c"):
             self.put(workspace, item_id, "common words")
         self.put(workspace, "d", "rare words")
 
         assert "d" == self.order(workspace, "common OR rare")[0]
 
-    def test_the_score_is_that_of_bm25(self, workspace: Workspace) -> None:
+    def test_score_equals_bm25(self, workspace: Workspace) -> None:
         """FTS5 computes a part of the score, so every SQLite version must use this formula.
 
         Items of all spaces count, so the test removes the system space.
@@ -126,14 +126,14 @@ class TestScores:
         assert {"n0", "n1", "n2"} == narrow.keys()
         assert narrow == {item_id: wide[item_id] for item_id in narrow}
 
-    def test_what_must_not_be_there_alone_makes_no_item_better(self, workspace: Workspace) -> None:
+    def test_negated_words_do_not_raise_a_score(self, workspace: Workspace) -> None:
         self.put(workspace, "b", "hay")
         self.put(workspace, "a", "hay hay")
         self.put(workspace, "c", "needle")
 
         assert {"a": 0.0, "b": 0.0} == scored(workspace, "NOT needle")
 
-    def test_many_words_are_too_many_to_be_mistyped(self, workspace: Workspace) -> None:
+    def test_fuzzy_search_limits_the_number_of_words(self, workspace: Workspace) -> None:
         query = " ".join(f"word{number}" for number in range(21))
 
         assert {} == scored(workspace, query)
@@ -146,7 +146,7 @@ class TestScores:
 
         assert {} == scored(workspace, "*a*a*a*a*a*a*a*a*a*a*a*b*c")
 
-    def test_a_wildcard_in_words_of_any_length(self, workspace: Workspace) -> None:
+    def test_wildcard_matches_words_of_any_length(self, workspace: Workspace) -> None:
         for length in (998, 999, 1000, 40_000):
             self.put(workspace, f"n{length}", f"a{'b' * (length - 2)}c")
         self.put(workspace, "other", f"a{'b' * 40_000}d")
@@ -155,7 +155,7 @@ class TestScores:
         assert {} == scored(workspace, "b*c")
 
     @pytest.mark.parametrize("query", ["w*x", "*x", "body:w*x", "w*x-hay"])
-    def test_a_wildcard_for_more_words_than_are_looked_up(
+    def test_wildcard_may_match_more_words_than_are_looked_up(
         self, workspace: Workspace, query: str
     ) -> None:
         for item_id in ("a", "b"):
@@ -168,7 +168,7 @@ class TestScores:
     @pytest.mark.parametrize(
         ("query", "fuzzy"), [("ne*le", False), ("nedle", True)], ids=["wildcard", "mistyped"]
     )
-    def test_words_that_come_and_go_are_known_at_once(
+    def test_added_and_removed_words_count_immediately(
         self, workspace: Workspace, query: str, *, fuzzy: bool
     ) -> None:
         told = []
@@ -194,7 +194,7 @@ class TestScores:
             ("abcdefg", "badcfeg", 3),
         ],
     )
-    def test_two_letters_that_are_swapped_are_one_error(
+    def test_swapped_letters_are_one_error(
         self, workspace: Workspace, word: str, typed: str, most: int
     ) -> None:
         """At any position, including the border between two indexed pieces of a word."""

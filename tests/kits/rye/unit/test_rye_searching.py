@@ -34,7 +34,7 @@ def only(workspace: Workspace, query: str, **given: Any) -> dict[str, Any]:
 class TestAnswers:
     """The fields of an answer and of its results."""
 
-    def test_an_answer_says_what_was_searched(self, workspace: Workspace) -> None:
+    def test_answer_repeats_the_search_options(self, workspace: Workspace) -> None:
         place = {"item_type": "tool", "project_path": str(workspace.root)}
 
         assert {
@@ -50,7 +50,7 @@ class TestAnswers:
             "hint": '"fuzzy": {} also finds misspelled words',
         } == answer(workspace, "needle", **place, source=None, limit=None)
 
-    def test_a_result_says_what_the_item_is(self, workspace: Workspace) -> None:
+    def test_result_describes_its_item(self, workspace: Workspace) -> None:
         file = put(
             workspace, "area/one", "The needle.", title="On needles", created_at="2026-01-02"
         )
@@ -85,7 +85,7 @@ class TestAnswers:
         ],
         ids=["directive", "Python tool", "YAML tool", "knowledge"],
     )
-    def test_the_description_of_every_type_is_found_and_shown(
+    def test_description_of_every_type_is_found_and_shown(
         self, workspace: Workspace, item_type: str, text: str, extension: str
     ) -> None:
         workspace.put(item_type, "area/one", text, extension=extension)
@@ -93,16 +93,14 @@ class TestAnswers:
 
         assert (item_type, "Finds a needle") == (result["type"], result["description"])
 
-    def test_an_item_that_is_wrong_is_found_by_its_words_with_what_is_wrong(
-        self, workspace: Workspace
-    ) -> None:
+    def test_invalid_item_is_found_with_its_problems(self, workspace: Workspace) -> None:
         workspace.put("directive", "broken", "a needle without any XML")
         result = only(workspace, "needle")
 
         assert ("broken", "broken") == (result["id"], result["title"])
         assert len(result["problems"]) == 1
 
-    def test_a_signature_is_reported_and_is_no_text(self, workspace: Workspace) -> None:
+    def test_signature_is_reported_but_not_searched(self, workspace: Workspace) -> None:
         file = workspace.put("directive", "one", directive("one"))
         place = {"item_type": "directive", "item_id": "one", "project_path": str(workspace.root)}
         sign(workspace.rye, place)
@@ -116,9 +114,7 @@ class TestAnswers:
             stream.write("more")
         assert "modified" == only(workspace, "more")["signature"]
 
-    def test_metadata_shows_what_is_short_and_nothing_that_json_has_not(
-        self, workspace: Workspace
-    ) -> None:
+    def test_metadata_shows_only_short_json_values(self, workspace: Workspace) -> None:
         text = (
             f"---\nid: one\ntitle: T\nversion: 1.0.0\nentry_type: x\nlong: '{'y' * 5_000}'\n"
             "nested: {a: 1}\nlist: [a, [b], 3, true]\nfloat: .nan\nempty: ''\n"
@@ -132,7 +128,7 @@ class TestAnswers:
         assert not {"nested", "empty"} & metadata.keys()
         json.dumps(metadata, allow_nan=False)
 
-    def test_an_answer_never_grows_too_long(self, workspace: Workspace) -> None:
+    def test_answer_has_a_maximum_size(self, workspace: Workspace) -> None:
         tags = [f"tag{number}-{'x' * 50}" for number in range(50)]
         for number in range(100):
             title = f"needle {number} {'t' * 600}"
@@ -146,7 +142,7 @@ class TestAnswers:
         assert 0 < len(shown) < 100
         assert not {*shown} & {*more}
 
-    def test_showing_many_results_for_long_is_put_off_in_a_hurry(
+    def test_slow_results_are_deferred(
         self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         put(workspace, "one", "needle")
@@ -175,7 +171,7 @@ class TestPages:
 
         assert ["d", "a", "b", "c", "x/a", "c", *system] == everything
 
-    def test_they_can_be_sorted_by_name_and_by_date(self, workspace: Workspace) -> None:
+    def test_results_can_be_sorted_by_name_and_by_date(self, workspace: Workspace) -> None:
         self.lay(workspace)
 
         assert ["a", "x/a", "b", "c", "d"] == search_ids(workspace, "needle", sort_by="name")
@@ -191,7 +187,7 @@ class TestPreviews:
         assert len(told) <= 200
         return told
 
-    def test_it_shows_the_words_around_the_first_place(self, workspace: Workspace) -> None:
+    def test_preview_shows_the_words_around_the_first_match(self, workspace: Workspace) -> None:
         body = f"{'before ' * 100}the\n\tNeedle\x07 {'after ' * 100}"
         told = self.preview(workspace, body, "needle")
 
@@ -199,7 +195,7 @@ class TestPreviews:
         assert " before the Needle after after " in told
         assert told.endswith("…")
 
-    def test_it_begins_with_the_body_where_only_the_metadata_match(
+    def test_preview_starts_with_the_body_if_only_the_metadata_match(
         self, workspace: Workspace
     ) -> None:
         assert "What was learned." == self.preview(workspace, "What was learned.\n", "name:one")
@@ -209,7 +205,7 @@ class TestPreviews:
         ("before", "expected"),
         [("# Welcome\n\n", "# Welcome ```xml <directive"), ("", "…Says welcome</description>")],
     )
-    def test_that_of_a_directive_begins_with_what_says_what_it_is_for(
+    def test_preview_of_a_directive_starts_with_its_purpose(
         self, workspace: Workspace, before: str, expected: str
     ) -> None:
         text = directive("x/one", description="Says welcome", body="Last words.")
@@ -219,7 +215,7 @@ class TestPreviews:
         assert result["preview"].startswith(expected)
         assert "preamble" not in result["metadata"]
 
-    def test_a_long_query_on_long_texts_takes_no_time(self, workspace: Workspace) -> None:
+    def test_long_query_on_long_texts_is_fast(self, workspace: Workspace) -> None:
         """Ten such items once took half a minute and blocked all other calls."""
         for number in range(3):
             put(workspace, f"x{number}", f"first {'other words ' * 80_000} zebra")
@@ -231,13 +227,13 @@ class TestPreviews:
         assert time.process_time() - begun < 2
         assert ["first other words"] * 3 == [result["preview"][:17] for result in results]
 
-    def test_of_many_words_any_that_a_text_has_is_shown(self, workspace: Workspace) -> None:
+    def test_preview_shows_any_matching_word_of_a_long_query(self, workspace: Workspace) -> None:
         query = " OR ".join((*(f"n{number}" for number in range(100)), "needle", "h*y", "*"))
 
         assert "the needle" in self.preview(workspace, f"{'- ' * 300}the needle", query)
         assert "the hxy" in self.preview(workspace, f"{'- ' * 300}the hxy", query)
 
-    def test_a_text_of_one_long_word_is_cut(self, workspace: Workspace) -> None:
+    def test_preview_cuts_one_long_word(self, workspace: Workspace) -> None:
         told = self.preview(workspace, "x" * 5_000, "name:one")
 
         assert "x" * 199 + "…" == told

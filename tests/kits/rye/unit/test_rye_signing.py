@@ -31,7 +31,7 @@ class TestOneItem:
             (TOOL, yaml_tool("demo/a"), ".yml", "# {}"),
         ],
     )
-    def test_its_first_line_is_the_signature(
+    def test_signature_is_the_first_line(
         self, workspace: Workspace, item_type: str, text: str, extension: str, comment: str
     ) -> None:
         path = workspace.put(item_type, "demo/a", text, extension=extension)
@@ -56,7 +56,7 @@ class TestOneItem:
             },
         } == {name: part for name, part in answer.items() if name not in {"signature", "warnings"}}
 
-    def test_the_first_one_makes_the_key_and_trusts_it(self, workspace: Workspace) -> None:
+    def test_first_signature_creates_and_trusts_the_key(self, workspace: Workspace) -> None:
         workspace.put(TOOL, "a", python_tool("a"))
         before = (workspace.user / "keys").exists()
         answer = signed(workspace, TOOL, "a")
@@ -72,7 +72,7 @@ class TestOneItem:
         } == files
 
     @pytest.mark.parametrize("shebang", ["#!/usr/bin/env python", "#! /usr/bin/env python"])
-    def test_a_shebang_a_byte_order_mark_and_the_ends_of_lines_stay(
+    def test_shebang_byte_order_mark_and_line_ends_are_kept(
         self, workspace: Workspace, shebang: str
     ) -> None:
         text = f"\ufeff{shebang}\n{python_tool('a')}".replace("\n", "\r\n")
@@ -84,7 +84,7 @@ class TestOneItem:
         assert VALID == state(workspace, TOOL, "a", ".py")
 
     @pytest.mark.parametrize("mode", [0o755, 0o600, 0o664])
-    def test_its_file_keeps_its_mode(self, workspace: Workspace, mode: int) -> None:
+    def test_signed_file_keeps_its_mode(self, workspace: Workspace, mode: int) -> None:
         path = workspace.put(TOOL, "a", python_tool("a"))
         path.chmod(mode)
         signed(workspace, TOOL, "a")
@@ -97,9 +97,7 @@ class TestAgain:
     """Signing an item repeatedly leaves one signature line."""
 
     @pytest.mark.parametrize("item_type", TYPES)
-    def test_what_is_signed_already_is_left_as_it_is(
-        self, workspace: Workspace, item_type: str
-    ) -> None:
+    def test_signed_item_is_unchanged(self, workspace: Workspace, item_type: str) -> None:
         path = workspace.put(item_type, "demo/a", well_formed(item_type, "demo/a"))
         first = signed(workspace, item_type, "demo/a")
         before = path.read_bytes(), path.stat()
@@ -109,9 +107,7 @@ class TestAgain:
         assert before == (path.read_bytes(), path.stat())
 
     @pytest.mark.parametrize("item_type", TYPES)
-    def test_what_was_changed_since_gets_a_new_line(
-        self, workspace: Workspace, item_type: str
-    ) -> None:
+    def test_changed_item_gets_a_new_signature(self, workspace: Workspace, item_type: str) -> None:
         path = workspace.put(item_type, "demo/a", well_formed(item_type, "demo/a"))
         first = signed(workspace, item_type, "demo/a")["signature"]
         with path.open("a", encoding="utf-8") as file:
@@ -122,7 +118,7 @@ class TestAgain:
         assert (0, 1, 1) == (text.count(first), text.count(second), text.count("rye:signed:"))
         assert VALID == state(workspace, item_type, "demo/a", path.suffix)
 
-    def test_what_was_renamed_is_signed_under_its_new_name(self, workspace: Workspace) -> None:
+    def test_renamed_item_is_signed_under_its_new_name(self, workspace: Workspace) -> None:
         path = workspace.put(TOOL, "a", python_tool("a"))
         first = signed(workspace, TOOL, "a")["signature"]
         path = path.rename(path.with_name("b.py"))
@@ -138,9 +134,7 @@ class TestAgain:
     @pytest.mark.parametrize(
         "line", ["# rye:signed:then", "# kiwi-mcp:validated:then:hash", "#rye:validated:x|y@z"]
     )
-    def test_a_line_that_only_looks_like_one_is_replaced(
-        self, workspace: Workspace, line: str
-    ) -> None:
+    def test_stale_signature_line_is_replaced(self, workspace: Workspace, line: str) -> None:
         path = workspace.put(TOOL, "a", f"#!x\n{line}\n{python_tool('a')}")
         answer = signed(workspace, TOOL, "a")
 
@@ -148,7 +142,7 @@ class TestAgain:
             encoding="utf-8"
         )
 
-    def test_the_line_of_somebody_else_is_replaced(
+    def test_signature_of_another_key_is_replaced(
         self, workspace: Workspace, tmp_path: Path
     ) -> None:
         path = workspace.put(TOOL, "a", python_tool("a"))
@@ -179,7 +173,7 @@ class TestRefusals:
             (KNOWLEDGE, knowledge("a", title=...), ".md", "title"),
         ],
     )
-    def test_an_item_with_issues_is_not(
+    def test_item_with_issues_is_not_signed(
         self, workspace: Workspace, item_type: str, text: str, extension: str, issue: str
     ) -> None:
         path = workspace.put(item_type, "a", "", extension=extension)
@@ -192,12 +186,12 @@ class TestRefusals:
         assert str(error).startswith(f'the {item_type} "a" cannot be signed: ')
         assert (text.encode(), False) == (path.read_bytes(), (workspace.user / "keys").exists())
 
-    def test_all_issues_are_named(self, workspace: Workspace) -> None:
+    def test_every_issue_is_named(self, workspace: Workspace) -> None:
         workspace.put(DIRECTIVE, "a", directive("a", name="b", version="1", author=""))
 
         assert 3 == len(refused(workspace, DIRECTIVE, "a").facts["issues"])
 
-    def test_so_many_issues_that_they_fit_an_answer(self, workspace: Workspace) -> None:
+    def test_issues_are_limited_to_the_size_of_an_answer(self, workspace: Workspace) -> None:
         names = "".join(f'<input name="{"-" * 300}{number}"/>' for number in range(2_000))
         workspace.put(DIRECTIVE, "a", directive("a", inputs=f"<inputs>{names}</inputs>"))
         error = refused(workspace, DIRECTIVE, "a")
@@ -205,13 +199,13 @@ class TestRefusals:
         assert len(str(error)) + len(repr(error.facts)) < 40_000
         assert "issues" in error.facts["cut"][0]
 
-    def test_bytes_that_are_no_text_are_not(self, workspace: Workspace) -> None:
+    def test_file_that_is_not_text_is_not_signed(self, workspace: Workspace) -> None:
         path = workspace.put(TOOL, "a", "")
         put(path, b"a = '\xff'\n")
 
         assert "PARSING_ERROR" == refused(workspace, TOOL, "a").code
 
-    def test_a_link_is_not_followed(self, workspace: Workspace, tmp_path: Path) -> None:
+    def test_signing_does_not_follow_links(self, workspace: Workspace, tmp_path: Path) -> None:
         outside = put(tmp_path / "outside.py", python_tool("a"))
         link = workspace.root / ".ai/tools/a.py"
         link.parent.mkdir(parents=True)
@@ -223,7 +217,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "item_id", ["../../outside", "/etc/passwd", "a/../../../outside", "A", "a.py", ""]
     )
-    def test_nothing_that_is_no_id_is(
+    def test_invalid_id_is_not_signed(
         self, workspace: Workspace, tmp_path: Path, item_id: str
     ) -> None:
         outside = put(tmp_path / "outside.py", python_tool("a"))
@@ -231,13 +225,13 @@ class TestRefusals:
         assert "INVALID_ID" == refused(workspace, TOOL, item_id).code
         assert python_tool("a") == outside.read_text(encoding="utf-8")
 
-    def test_what_is_not_there_is_not(self, workspace: Workspace) -> None:
+    def test_missing_item_is_not_signed(self, workspace: Workspace) -> None:
         error = refused(workspace, TOOL, "a")
 
         assert "ITEM_NOT_FOUND" == error.code
         assert ["project"] == error.facts["searched"]
 
-    def test_what_was_changed_in_between_is_not_written_over(self, workspace: Workspace) -> None:
+    def test_concurrent_change_is_not_overwritten(self, workspace: Workspace) -> None:
         path = workspace.put(TOOL, "a", "new\n")
         item = item_at(workspace, TOOL, "a", ".py")
 
@@ -249,13 +243,13 @@ class TestRefusals:
 class TestElsewhere:
     """Items in other spaces: the error proposes the next call."""
 
-    def test_what_only_comes_with_the_server_is_to_be_copied(self, workspace: Workspace) -> None:
+    def test_system_item_must_be_copied_before_signing(self, workspace: Workspace) -> None:
         error = refused(workspace, "directive", "rye/create_tool")
 
         assert ("READ_ONLY_SPACE", "system") == (error.code, error.facts["source"])
         assert str(error).endswith('copy it with "load", destination "project", and sign the copy')
 
-    def test_how_to_copy_is_said_only_where_the_session_can(
+    def test_hint_to_copy_requires_a_session_that_can_copy(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
@@ -266,7 +260,7 @@ class TestElsewhere:
         assert '"load"' not in str(error)
 
     @pytest.mark.parametrize(("space", "other"), [("user", "project"), ("project", "user")])
-    def test_what_lies_in_the_other_space_is_told_with_its_name(
+    def test_item_in_another_space_is_named(
         self, workspace: Workspace, space: str, other: str
     ) -> None:
         workspace.put(TOOL, "a", python_tool("a"), space=space)

@@ -35,7 +35,7 @@ class TestSpaces:
             ({"parameters": {"force": True}}, "VALIDATION_FAILED", 'only "location"'),
         ],
     )
-    def test_another_place_is_refused(
+    def test_other_location_is_refused(
         self, workspace: Workspace, given: dict[str, Any], code: str, told: str
     ) -> None:
         path = workspace.put(TOOL, "a", python_tool("a"))
@@ -45,7 +45,7 @@ class TestSpaces:
         assert told in str(error)
         assert python_tool("a") == path.read_text(encoding="utf-8")
 
-    def test_what_comes_with_the_server_is_not_signed_by_its_id(self, workspace: Workspace) -> None:
+    def test_item_under_the_id_of_a_system_item_is_not_signed(self, workspace: Workspace) -> None:
         item_id = "rye/core/primitives/subprocess"
         workspace.put(TOOL, item_id, yaml_tool(item_id), extension=".yaml")
 
@@ -58,7 +58,7 @@ class TestSpaces:
 class TestTheKey:
     """The private key of the user, and signing without one."""
 
-    def test_one_that_others_may_read_signs_nothing(self, workspace: Workspace) -> None:
+    def test_key_readable_by_others_signs_nothing(self, workspace: Workspace) -> None:
         for item_id in ("a", "b"):
             workspace.put(TOOL, item_id, python_tool(item_id))
         signed(workspace, TOOL, "a")
@@ -70,7 +70,7 @@ class TestTheKey:
         assert all('run "chmod 600 ' in str(error) for error in errors)
         assert python_tool("b") == (workspace.root / ".ai/tools/b.py").read_text(encoding="utf-8")
 
-    def test_one_that_a_project_brings_is_not_used(
+    def test_key_in_the_project_is_not_used(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("USER_SPACE", str(tmp_path / "project/.ai"))
@@ -83,7 +83,7 @@ class TestTheKey:
         assert python_tool("a") == path.read_text(encoding="utf-8")
         assert not (workspace.root / ".ai/keys").exists()
 
-    def test_one_that_cannot_be_trusted_signs_with_a_warning(self, workspace: Workspace) -> None:
+    def test_key_that_cannot_be_trusted_signs_with_a_warning(self, workspace: Workspace) -> None:
         workspace.put(TOOL, "a", python_tool("a"))
         (workspace.user / "trusted_keys").mkdir(parents=True)
         (workspace.user / "trusted_keys").chmod(0o777)
@@ -92,7 +92,7 @@ class TestTheKey:
         assert "cannot add your key to the trusted keys: " in warning
         assert UNTRUSTED == state(workspace, TOOL, "a", ".py")
 
-    def test_one_that_a_person_distrusts_stays_so_and_signs_with_a_warning(
+    def test_distrusted_key_remains_distrusted_and_signs_with_a_warning(
         self, workspace: Workspace
     ) -> None:
         path = workspace.put(TOOL, "a", python_tool("a"))
@@ -109,9 +109,7 @@ class TestTheKey:
         assert f'"trusted_keys/{fingerprint}.pem" in the user space' in warning
         assert UNTRUSTED == state(workspace, TOOL, "a", ".py")
 
-    def test_one_that_could_not_be_trusted_is_when_that_is_mended(
-        self, workspace: Workspace
-    ) -> None:
+    def test_key_is_trusted_once_the_directory_is_fixed(self, workspace: Workspace) -> None:
         workspace.put(TOOL, "a", python_tool("a"))
         (workspace.user / "trusted_keys").mkdir(parents=True)
         (workspace.user / "trusted_keys").chmod(0o777)
@@ -122,7 +120,7 @@ class TestTheKey:
         assert VALID == state(workspace, TOOL, "a", ".py")
 
     @pytest.mark.parametrize("item_type", [DIRECTIVE, KNOWLEDGE])
-    def test_without_one_the_line_only_tells_of_accidents(
+    def test_signature_without_a_key_detects_only_accidents(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, item_type: str
     ) -> None:
         monkeypatch.setenv("USER_SPACE", NOWHERE)
@@ -138,7 +136,7 @@ class TestTheKey:
         assert answer["signature"] in path.read_text(encoding="utf-8").splitlines()[0]
         assert UNTRUSTED == state(workspace, item_type, "a", path.suffix)
 
-    def test_without_one_nothing_is_signed_where_the_policy_asks_for_one(
+    def test_trusted_policy_signs_nothing_without_a_key(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("USER_SPACE", NOWHERE)
@@ -150,7 +148,7 @@ class TestTheKey:
         assert all('the policy "trusted" for each tool requires one' in str(e) for e in errors)
         assert python_tool("a") == path.read_text(encoding="utf-8")
 
-    def test_without_one_the_line_of_a_key_stays(
+    def test_signature_of_a_key_is_kept_without_the_key(
         self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = workspace.put(TOOL, "a", python_tool("a"))
@@ -176,7 +174,7 @@ class TestSeveral:
             ("?", ["a", "demo/b", "demo/deep/c"]),
         ],
     )
-    def test_those_that_it_means_are_signed(
+    def test_pattern_signs_the_matching_items(
         self, workspace: Workspace, pattern: str, expected: list[str]
     ) -> None:
         ids = ["a", "demo/b", "demo/deep/c"]
@@ -199,7 +197,7 @@ class TestSeveral:
         assert expected == changed
         assert {VALID} == {state(workspace, KNOWLEDGE, each, ".md") for each in expected}
 
-    def test_of_those_that_are_not_each_says_why(self, workspace: Workspace) -> None:
+    def test_each_failed_item_names_its_reason(self, workspace: Workspace) -> None:
         workspace.put(TOOL, "a", python_tool("a"))
         workspace.put(TOOL, "b", yaml_tool("b", version="1", executor_id=None), extension=".yaml")
         before = (workspace.root / ".ai/tools/b.yaml").read_bytes()
@@ -212,7 +210,7 @@ class TestSeveral:
         assert failure["issues"][0] in failure["error"]["message"]
         assert before == (workspace.root / ".ai/tools/b.yaml").read_bytes()
 
-    def test_warnings_say_of_which_item_they_are(
+    def test_warnings_name_their_item(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("USER_SPACE", NOWHERE)
@@ -226,7 +224,7 @@ class TestSeveral:
         assert common.startswith("cannot create a key")
         assert ["a: the parameter", "b: the parameter"] == [each[:16] for each in others]
 
-    def test_where_none_is_the_error_lists_them(self, workspace: Workspace) -> None:
+    def test_error_lists_the_items_if_none_is_signed(self, workspace: Workspace) -> None:
         for item_id in ("a", "b"):
             workspace.put(TOOL, item_id, "")
         error = refused(workspace, TOOL, "*")
@@ -238,20 +236,20 @@ class TestSeveral:
         assert ["a", "b"] == [each["item"] for each in error.facts["failed"]]
         assert ([], 2) == (error.facts["signed"], error.facts["total"])
 
-    def test_where_it_means_nothing_it_says_so(self, workspace: Workspace) -> None:
+    def test_pattern_without_matches_is_refused(self, workspace: Workspace) -> None:
         workspace.put(TOOL, "a", python_tool("a"), space="user")
 
         assert "ITEM_NOT_FOUND" == refused(workspace, TOOL, "*").code
         assert ["a"] == signed(workspace, TOOL, "*", source="user")["signed"]
 
     @pytest.mark.parametrize("pattern", ["../*", "../../*", "/*", "**/../*", "[a]*", "a/../../*"])
-    def test_it_never_leads_out_of_the_space(self, workspace: Workspace, pattern: str) -> None:
+    def test_pattern_never_leads_out_of_the_space(self, workspace: Workspace, pattern: str) -> None:
         outside = workspace.put(TOOL, "../../out", python_tool("out"))
 
         assert "INVALID_ID" == refused(workspace, TOOL, pattern).code
         assert python_tool("out") == outside.read_text(encoding="utf-8")
 
-    def test_links_are_not_followed(self, workspace: Workspace, tmp_path: Path) -> None:
+    def test_pattern_does_not_follow_links(self, workspace: Workspace, tmp_path: Path) -> None:
         outside = tmp_path / "outside"
         outside.mkdir()
         (outside / "b.py").write_text(python_tool("b"), encoding="utf-8")
@@ -265,7 +263,7 @@ class TestSeveral:
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("fit", [True, False])
-    def test_the_lists_fit_an_answer(self, workspace: Workspace, fit: bool) -> None:
+    def test_lists_fit_into_an_answer(self, workspace: Workspace, fit: bool) -> None:
         for number in range(400):
             item_id = f"{'long-' * 11}{number}/{'name-' * 11}{number}"
             workspace.put(TOOL, item_id, yaml_tool(item_id) if fit else "", extension=".yaml")

@@ -67,7 +67,7 @@ class TestIgnoredFiles:
             ("Hello.py", 'its path may contain only lower-case letters, digits, "_" and "-"'),
         ],
     )
-    def test_they_are_named(
+    def test_ignored_file_is_named_with_its_reason(
         self, spaces: Spaces, lay: Lay, category: str, name: str, why: str
     ) -> None:
         lay("project", f"{category}{name}")
@@ -78,7 +78,7 @@ class TestIgnoredFiles:
         told = f'"tools/{category}{name}" of the project space is not an item: {why}'
         assert message.endswith(f"spaces; {told}")
 
-    def test_a_link_and_what_is_too_long_are(self, spaces: Spaces, lay: Lay) -> None:
+    def test_links_and_large_files_are_named(self, spaces: Spaces, lay: Lay) -> None:
         lay("user", "demo/long.py", text="x" * (LARGEST + 1))
         real = lay("user", "demo/real.py")
         real.with_name("link.py").symlink_to(real)
@@ -96,7 +96,9 @@ class TestIgnoredFiles:
                 in str(refusal(spaces, f"demo/{name}"))
             )
 
-    def test_folders_and_what_lies_behind_a_link_are_not(self, spaces: Spaces, lay: Lay) -> None:
+    def test_directories_and_files_behind_links_are_not_named(
+        self, spaces: Spaces, lay: Lay
+    ) -> None:
         file = lay("project", "deep/hello.js")
         (file.parent.parent / "linked").symlink_to("deep")
         (file.parent / "hello").mkdir()
@@ -111,7 +113,7 @@ class TestPrecedence:
     """The first space with an id takes precedence, and the others are reported."""
 
     @pytest.mark.parametrize("item_type", TYPES)
-    def test_the_project_goes_before_the_user_and_the_user_before_the_system(
+    def test_project_precedes_user_and_user_precedes_system(
         self, spaces: Spaces, lay: Lay, item_type: str
     ) -> None:
         extension = ".py" if item_type == "tool" else ".md"
@@ -122,21 +124,19 @@ class TestPrecedence:
             paths[name].unlink()
 
     @pytest.mark.parametrize("source", SOURCES)
-    def test_a_source_pins_the_space(self, spaces: Spaces, lay: Lay, source: str) -> None:
+    def test_source_selects_the_space(self, spaces: Spaces, lay: Lay, source: str) -> None:
         for name in SOURCES:
             lay(name, "git.py")
 
         assert source == spaces.find("tool", "git", source).source
 
-    def test_an_exact_id_further_down_goes_before_a_stem_further_up(
-        self, spaces: Spaces, lay: Lay
-    ) -> None:
+    def test_exact_id_precedes_a_stem_of_a_higher_space(self, spaces: Spaces, lay: Lay) -> None:
         lay("project", "demo/git.py")
         lay("system", "git.py")
 
         assert "system" == spaces.find("tool", "git").source
 
-    def test_what_is_hidden_and_by_whom_is_told(self, spaces: Spaces, lay: Lay) -> None:
+    def test_shadowed_and_shadowing_spaces_are_reported(self, spaces: Spaces, lay: Lay) -> None:
         for name in SOURCES:
             lay(name, "git.py")
         items = [spaces.find("tool", "git", name) for name in SOURCES]
@@ -148,13 +148,13 @@ class TestPrecedence:
 class TestStems:
     """A bare stem is valid if it is unique in the first space that contains it."""
 
-    def test_a_stem_finds_the_only_item_that_has_it(self, spaces: Spaces, lay: Lay) -> None:
+    def test_unique_stem_finds_its_item(self, spaces: Spaces, lay: Lay) -> None:
         lay("user", "very/deep/git.yaml")
         lay("system", "other/git.py")
 
         assert "very/deep/git" == spaces.find("tool", "git").id
 
-    def test_a_stem_of_several_is_refused_with_their_ids(self, spaces: Spaces, lay: Lay) -> None:
+    def test_ambiguous_stem_is_refused_with_the_ids(self, spaces: Spaces, lay: Lay) -> None:
         for name in ("b/git.py", "a/git.py", "a/git.yaml", "git2.py"):
             lay("project", name)
         lay("user", "c/git.py")
@@ -164,7 +164,7 @@ class TestStems:
         assert ["a/git", "b/git"] == error.facts["candidates"]
         assert "c/git" == spaces.find("tool", "git", "user").id
 
-    def test_a_stem_with_a_folder_is_none(self, spaces: Spaces, lay: Lay) -> None:
+    def test_stem_with_a_directory_is_not_found(self, spaces: Spaces, lay: Lay) -> None:
         lay("project", "a/demo/git.py")
 
         assert "ITEM_NOT_FOUND" == refusal(spaces, "demo/git").code
@@ -173,7 +173,7 @@ class TestStems:
 class TestNotFound:
     """The error for a missing item lists the searched spaces and similar ids."""
 
-    def test_the_error_names_the_spaces_and_what_is_near(
+    def test_error_names_the_searched_spaces_and_similar_ids(
         self, spaces: Spaces, lay: Lay, root: Path
     ) -> None:
         lay("project", "demo/commit_all.py")
@@ -190,16 +190,14 @@ class TestNotFound:
         assert str(error).endswith('did you mean "demo/commit_all"?')
         assert str(root) not in str(error)
 
-    def test_an_item_of_another_space_than_the_pinned_one_is_told(
-        self, spaces: Spaces, lay: Lay
-    ) -> None:
+    def test_error_names_another_space_that_has_the_item(self, spaces: Spaces, lay: Lay) -> None:
         lay("system", "demo/git.py")
         error = refusal(spaces, "demo/git", "user")
 
         assert ["user"] == error.facts["searched"]
         assert 'no tool "demo/git" in the user space, but in the system space' == str(error)
 
-    def test_a_user_space_that_has_no_place_is_not_searched(self, root: Path, lay: Lay) -> None:
+    def test_missing_user_space_is_not_searched(self, root: Path, lay: Lay) -> None:
         lay("system", "git.py")
         spaces = Spaces(
             Space("project", str(root / "project")),
@@ -216,7 +214,7 @@ class TestReserved:
     """Other spaces cannot replace reserved tools of the system."""
 
     @pytest.mark.parametrize("space", ["project", "user"])
-    def test_a_tool_under_a_reserved_id_is_no_item(
+    def test_tool_under_a_reserved_id_is_not_an_item(
         self, spaces: Spaces, lay: Lay, space: str
     ) -> None:
         lay(space, f"{PRIMITIVE}.yaml")
@@ -235,7 +233,7 @@ class TestReserved:
 
         assert "READ_ONLY_SPACE" == refused.value.code
 
-    def test_knowledge_of_such_an_id_is_an_item(self, spaces: Spaces, lay: Lay) -> None:
+    def test_knowledge_under_a_reserved_id_is_an_item(self, spaces: Spaces, lay: Lay) -> None:
         lay("project", "rye/core/x.md", "knowledge")
 
         assert "project" == spaces.find("knowledge", "rye/core/x").source
@@ -247,7 +245,7 @@ class TestExecutors:
     @pytest.mark.parametrize(
         ("space", "expected"), [("project", "project"), ("user", "user"), ("system", "system")]
     )
-    def test_it_is_looked_for_from_the_tools_space_downwards(
+    def test_executor_is_searched_from_the_tools_space_downwards(
         self, spaces: Spaces, lay: Lay, space: str, expected: str
     ) -> None:
         for name in SOURCES:
@@ -258,7 +256,7 @@ class TestExecutors:
     @pytest.mark.parametrize(
         ("owner", "space"), [("project", "user"), ("project", "system"), ("user", "system")]
     )
-    def test_it_is_never_of_a_space_further_up(
+    def test_executor_never_comes_from_a_higher_space(
         self, spaces: Spaces, lay: Lay, owner: str, space: str
     ) -> None:
         lay(owner, "demo/run.yaml")
@@ -270,7 +268,7 @@ class TestExecutors:
             assert owner not in refused.value.facts["searched"]
 
     @pytest.mark.parametrize("executor_id", ["", "../x", "/bin/sh", "sh -c", "a.py"])
-    def test_what_is_no_id_is_no_executor(self, spaces: Spaces, executor_id: str) -> None:
+    def test_invalid_id_is_not_an_executor(self, spaces: Spaces, executor_id: str) -> None:
         with pytest.raises(CodedError) as refused:
             spaces.executor(executor_id, spaces.of("project"))
 
@@ -284,7 +282,7 @@ class TestExecutors:
             ("python_runtime", "rye/core/runtimes/python_runtime"),
         ],
     )
-    def test_the_bare_names_always_are_the_systems_own(
+    def test_bare_names_of_executors_mean_system_tools(
         self, spaces: Spaces, lay: Lay, name: str, item_id: str
     ) -> None:
         lay("project", f"{name}.yaml")
@@ -320,7 +318,7 @@ class TestListing:
             assert "ITEM_NOT_FOUND" == refusal(spaces, name).code
 
     @pytest.mark.parametrize("linked", ["project", "project/tools", "project/tools/demo"])
-    def test_nothing_behind_a_link_is_an_item(
+    def test_file_behind_a_link_is_not_an_item(
         self, spaces: Spaces, lay: Lay, root: Path, linked: str
     ) -> None:
         lay("project", "demo/git.py")
@@ -332,7 +330,7 @@ class TestListing:
         assert "ITEM_NOT_FOUND" == refusal(spaces, "demo/git").code
         assert "ITEM_NOT_FOUND" == refusal(spaces, "git").code
 
-    def test_a_pattern_that_means_too_many_is_refused(self, spaces: Spaces, lay: Lay) -> None:
+    def test_pattern_with_too_many_matches_is_refused(self, spaces: Spaces, lay: Lay) -> None:
         for number in range(MOST_MATCHES):
             lay("project", f"a{number}.py")
 

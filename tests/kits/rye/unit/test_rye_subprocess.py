@@ -70,7 +70,7 @@ def shell(jobs: Jobs, text: str, stdin: bytes = b"") -> CommandOutcome:
 class TestOutcome:
     """The exit code and the output of a command."""
 
-    def test_both_outputs_and_the_exit_code_are_told_apart(self, jobs: Jobs) -> None:
+    def test_outputs_and_exit_code_are_separate(self, jobs: Jobs) -> None:
         outcome = shell(jobs, "echo out; echo err >&2; exit 3")
 
         assert ("out\n", "err\n", 3, None) == (
@@ -82,18 +82,18 @@ class TestOutcome:
         flags = {outcome.stdout_truncated, outcome.stderr_truncated, outcome.timed_out}
         assert {False} == flags
 
-    def test_the_signal_that_ended_it_is_told(self, jobs: Jobs) -> None:
+    def test_signal_is_reported(self, jobs: Jobs) -> None:
         outcome = shell(jobs, "kill -KILL $$")
 
         assert (None, 9, False) == (outcome.return_code, outcome.signal, outcome.timed_out)
 
-    def test_the_environment_is_what_was_given(self, jobs: Jobs) -> None:
+    def test_environment_is_complete(self, jobs: Jobs) -> None:
         names = {line.partition("=")[0] for line in run(jobs, "env").stdout.splitlines()}
 
         assert {"PATH", "LINE", "PWD", "RALPHGEN_TASK"} == names
 
     @pytest.mark.parametrize("sink", ["1", "2"])
-    def test_a_flood_is_cut_and_does_not_block(self, jobs: Jobs, sink: str) -> None:
+    def test_endless_output_is_cut_and_does_not_block(self, jobs: Jobs, sink: str) -> None:
         outcome = shell(jobs, f"head -c 9000000 /dev/zero | tr '\\0' x >&{sink}; exit 4")
         texts = (outcome.stdout, outcome.stderr)
         flags = (outcome.stdout_truncated, outcome.stderr_truncated)
@@ -103,12 +103,12 @@ class TestOutcome:
         assert (MAX_OUTPUT, True) == (len(texts[mine]), flags[mine])
         assert ("", False) == (texts[1 - mine], flags[1 - mine])
 
-    def test_just_as_much_as_is_kept_is_whole(self, jobs: Jobs) -> None:
+    def test_output_of_the_maximum_size_is_complete(self, jobs: Jobs) -> None:
         outcome = shell(jobs, f"head -c {MAX_OUTPUT} /dev/zero | tr '\\0' x")
 
         assert (MAX_OUTPUT, False) == (len(outcome.stdout), outcome.stdout_truncated)
 
-    def test_a_character_is_not_cut_in_two(self, jobs: Jobs) -> None:
+    def test_character_is_not_split(self, jobs: Jobs) -> None:
         outcome = shell(jobs, f"printf x; yes ä | tr -d '\\n' | head -c {MAX_OUTPUT}")
 
         assert outcome.stdout_truncated
@@ -136,14 +136,14 @@ class TestLimit:
         assert lifeline.was_held()
         assert lifeline.was_let_go()
 
-    def test_an_exit_code_at_the_limit_is_told_with_it(self, jobs: Jobs) -> None:
+    def test_exit_code_at_the_time_limit_is_reported(self, jobs: Jobs) -> None:
         text = "trap 'exit 7' TERM; while :; do sleep 0.01; done"
         outcome = run(jobs, "sh", "-c", text, timeout=1.5)
 
         assert (True, 7) == (outcome.timed_out, outcome.return_code)
 
     @TABLE
-    def test_leaving_ends_all_of_it_without_waiting(self, jobs: Jobs, lifeline: Lifeline) -> None:
+    def test_leaving_stops_everything_without_waiting(self, jobs: Jobs, lifeline: Lifeline) -> None:
         text = f"exec 3>$LINE; {sys.executable} -S -c '{DAEMON}' & wait"
         running = begun(jobs, "sh", "-c", text, lifeline=lifeline)
         assert lifeline.was_held()
@@ -155,7 +155,7 @@ class TestLimit:
         assert lifeline.was_let_go()
         assert until(lambda: not jobs.all())
 
-    def test_leaving_lets_whoever_waits_come_back(self, jobs: Jobs, lifeline: Lifeline) -> None:
+    def test_leaving_wakes_the_waiting_thread(self, jobs: Jobs, lifeline: Lifeline) -> None:
         running = begun(
             jobs, "sh", "-c", "exec 3>$LINE; echo >&3; exec sleep 60", lifeline=lifeline
         )
@@ -170,14 +170,14 @@ class TestLimit:
             (each.return_code, each.signal, each.timed_out) for each in found
         ]
 
-    def test_one_that_has_ended_can_be_left(self, jobs: Jobs) -> None:
+    def test_finished_command_can_be_left(self, jobs: Jobs) -> None:
         running = begun(jobs, "true")
         running.outcome()
         running.leave()
 
         assert until(lambda: not jobs.all())
 
-    def test_the_close_of_the_server_ends_it_and_the_wait(self, lifeline: Lifeline) -> None:
+    def test_closing_the_server_stops_the_command(self, lifeline: Lifeline) -> None:
         jobs = Jobs(most=16)
         running = begun(
             jobs, "sh", "-c", "exec 3>$LINE; echo >&3; exec sleep 60", lifeline=lifeline
@@ -195,7 +195,7 @@ class TestLimit:
 class TestOffspring:
     """Child processes that outlive a command."""
 
-    def test_nothing_is_kept_of_one_whose_outcome_was_taken(self, jobs: Jobs) -> None:
+    def test_finished_commands_are_forgotten(self, jobs: Jobs) -> None:
         for _ in range(40):  # more than can run concurrently
             assert 0 == run(jobs, "true").return_code
 
@@ -206,7 +206,7 @@ class TestRefusals:
     """Commands that cannot be started."""
 
     @pytest.mark.parametrize("name", ["no-such-command", "/no/such/command"])
-    def test_a_command_that_is_not_there_is_named_with_the_code_of_a_shell(
+    def test_missing_command_is_named_with_the_exit_code_of_a_shell(
         self, jobs: Jobs, name: str
     ) -> None:
         with pytest.raises(CodedError, match=f'^no command "{name}": install it') as caught:
@@ -222,7 +222,7 @@ class TestRefusals:
             (("echo", "x" * 10_000_000), "argument list too long"),
         ],
     )
-    def test_one_that_cannot_be_started_says_why(
+    def test_failed_start_names_the_reason(
         self, jobs: Jobs, argv: tuple[str, ...], why: str
     ) -> None:
         with pytest.raises(CodedError, match=r"^cannot start the command ") as caught:
@@ -231,16 +231,14 @@ class TestRefusals:
         assert f'cannot start the command "{argv[0]}": {why}' == str(caught.value)
         assert {"return_code": 126} == caught.value.facts
 
-    def test_a_folder_that_is_not_there_is_not_the_commands_fault(
-        self, jobs: Jobs, tmp_path: Path
-    ) -> None:
+    def test_missing_directory_is_named(self, jobs: Jobs, tmp_path: Path) -> None:
         command = Command(("true",), str(tmp_path / "no"), {"PATH": "/usr/bin:/bin"}, b"", 1)
         with pytest.raises(CodedError, match=r'^no directory ".*" to run "true" in') as caught:
             begin(jobs, command)
 
         assert {} == caught.value.facts
 
-    def test_one_too_many_is_refused(self, jobs: Jobs) -> None:
+    def test_too_many_commands_are_refused(self, jobs: Jobs) -> None:
         running = [begun(jobs, "sleep", "60") for _ in range(16)]
         with pytest.raises(CodedError, match="16 commands and requests are running"):
             begun(jobs, "true")

@@ -41,7 +41,7 @@ class TestTampering:
             (TOOL, ".yaml", "#! ralph\n", "\r\n"),
         ],
     )
-    def test_no_byte_can_be_changed_put_in_or_left_out(
+    def test_changed_inserted_or_removed_byte_is_detected(
         self, world: World, item_type: str, extension: str, first: str, end: str
     ) -> None:
         item = world.item(item_type, extension=extension)
@@ -61,7 +61,7 @@ class TestTampering:
         assert {UNSIGNED, MODIFIED, UNTRUSTED, "unread"} == {*found.values()}
 
     @given(bare=st.text(), other=st.text(), extension=st.sampled_from([".py", ".yaml", ".yml"]))
-    def test_no_other_text_passes_for_one_that_was_signed(
+    def test_other_text_does_not_pass_for_the_signed_one(
         self, world: World, bare: str, other: str, extension: str
     ) -> None:
         item = world.item(extension=extension)
@@ -73,7 +73,7 @@ class TestTampering:
         assert same == (world.trust().verdict(item, forged).state == VALID)
 
     @pytest.mark.parametrize("item_type", TYPES)
-    def test_how_lines_end_does_not_count(self, world: World, item_type: str) -> None:
+    def test_line_ends_do_not_count(self, world: World, item_type: str) -> None:
         item = world.item(item_type)
         text = world.in_state(VALID, item)
 
@@ -88,7 +88,7 @@ class TestTampering:
             ("knowledge", "x/a"),
         ],
     )
-    def test_neither_type_nor_name_nor_folder_can_be(
+    def test_other_type_name_or_directory_is_detected(
         self, world: World, other: tuple[str, str]
     ) -> None:
         text = world.in_state(VALID, world.item(KNOWLEDGE))
@@ -97,7 +97,7 @@ class TestTampering:
         assert MODIFIED == verdict.state
         assert "moved or renamed" in verdict.reason
 
-    def test_the_time_cannot_be(self, world: World) -> None:
+    def test_changed_time_is_detected(self, world: World) -> None:
         text = world.in_state(VALID, world.item()).replace("2026-02-11", "2026-02-12")
 
         assert MODIFIED == world.trust().verdict(world.item(), text).state

@@ -37,9 +37,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 class TestWhoIsTrusted:
     """Only keys in the user space are trusted, and the manifest for items of the server."""
 
-    def test_one_that_the_user_space_does_not_hold_is_not(
-        self, world: World, tmp_path: Path
-    ) -> None:
+    def test_key_outside_the_user_space_is_not_trusted(self, world: World, tmp_path: Path) -> None:
         other = own_key(str(tmp_path / "other"))
         text = world.signed(world.item(), "a = 1\n", other)
         verdict = world.trust().verdict(world.item(), text)
@@ -47,7 +45,7 @@ class TestWhoIsTrusted:
         assert (UNTRUSTED, other.fingerprint) == (verdict.state, verdict.fingerprint)
         assert f"the key {other.fingerprint} is not trusted" in verdict.reason
 
-    def test_one_that_is_taken_away_or_put_there_counts_at_once(self, tmp_path: Path) -> None:
+    def test_added_and_removed_keys_count_immediately(self, tmp_path: Path) -> None:
         world = World(tmp_path)
         trust = world.trust()
         item = world.item()
@@ -61,14 +59,14 @@ class TestWhoIsTrusted:
 
         assert [VALID, UNTRUSTED, VALID] == states
 
-    def test_none_is_where_the_user_space_lies_in_the_project(self, world: World) -> None:
+    def test_no_key_is_trusted_if_the_user_space_is_in_the_project(self, world: World) -> None:
         trust = Trust(dict.fromkeys(TYPES, "warn"), "", str(world.server))
         verdict = trust.verdict(world.item(), world.in_state(VALID, world.item()))
 
         assert UNTRUSTED == verdict.state
         assert "the user space is inside the project" in verdict.reason
 
-    def test_without_a_key_anyone_can_renew_a_line(self, world: World) -> None:
+    def test_signature_without_a_key_is_untrusted(self, world: World) -> None:
         verdict = world.trust().verdict(world.item(), world.in_state(UNTRUSTED, world.item()))
 
         assert {
@@ -82,7 +80,7 @@ class TestWhoIsTrusted:
 class TestTheServersOwn:
     """Items of the server are valid only if unchanged since the server was written."""
 
-    def test_it_is_valid_as_the_manifest_lists_it(self, tmp_path: Path) -> None:
+    def test_system_item_is_valid_as_listed_in_the_manifest(self, tmp_path: Path) -> None:
         world = World(tmp_path)
         item = world.emit("a: ä\r\n")
 
@@ -91,13 +89,13 @@ class TestTheServersOwn:
         )
 
     @pytest.mark.parametrize("listed", ["a: 2\n", "a: 1\r\n", ""])
-    def test_anything_else_is_modified(self, tmp_path: Path, listed: str) -> None:
+    def test_changed_system_item_is_modified(self, tmp_path: Path, listed: str) -> None:
         world = World(tmp_path)
         item = world.emit("a: 1\n", listed)
 
         assert MODIFIED == world.trust().verdict(item, read_item(item)).state
 
-    def test_no_signature_makes_it_valid(self, tmp_path: Path) -> None:
+    def test_signature_does_not_make_a_changed_system_item_valid(self, tmp_path: Path) -> None:
         world = World(tmp_path)
         item = world.emit("a: 1\n")
         text = world.signed(item, "a: 2\n")
@@ -107,7 +105,7 @@ class TestTheServersOwn:
     @pytest.mark.parametrize(
         "manifest", ["", "[]", "{}", '{"files": []}', "[" * 100_000, '{"files": {"a": 1}}', "\xff"]
     )
-    def test_with_a_manifest_that_is_none_it_is_modified(
+    def test_system_item_with_an_invalid_manifest_is_modified(
         self, tmp_path: Path, manifest: str
     ) -> None:
         world = World(tmp_path)
@@ -116,7 +114,7 @@ class TestTheServersOwn:
 
         assert MODIFIED == world.trust().verdict(item, "a: 1\n").state
 
-    def test_without_a_manifest_it_is_modified(self, tmp_path: Path) -> None:
+    def test_system_item_without_a_manifest_is_modified(self, tmp_path: Path) -> None:
         world = World(tmp_path)
         item = world.emit("a: 1\n")
         trust = world.trust()
@@ -131,7 +129,7 @@ class TestPolicies:
 
     @pytest.mark.parametrize("state", STATES)
     @pytest.mark.parametrize("policy", POLICIES)
-    def test_each_refuses_what_it_says(self, world: World, policy: str, state: str) -> None:
+    def test_policy_refuses_exactly_its_states(self, world: World, policy: str, state: str) -> None:
         item = world.item()
         trust = world.trust(policy)
         text = world.in_state(state, item)
@@ -149,7 +147,7 @@ class TestPolicies:
         assert {"item_type": TOOL, "item_id": "demo/a", "policy": policy} == facts
         assert state == error.value.facts["signature"]["state"]
 
-    def test_each_type_has_its_own(self, world: World) -> None:
+    def test_each_type_has_a_separate_policy(self, world: World) -> None:
         trust = Trust({DIRECTIVE: "warn", TOOL: "integrity", KNOWLEDGE: "off"}, "", "")
         asked = [trust.policy_of(item_type) for item_type in TYPES]
         warnings = trust.require(world.item(DIRECTIVE), "text", signs=True).warnings
@@ -161,7 +159,7 @@ class TestPolicies:
 
     @pytest.mark.parametrize("state", [UNSIGNED, MODIFIED, UNTRUSTED])
     @pytest.mark.parametrize("signs", [True, False])
-    def test_a_refusal_names_only_what_the_session_has(
+    def test_refusal_names_only_available_tools(
         self, world: World, state: str, signs: bool
     ) -> None:
         item = world.item()
@@ -173,7 +171,7 @@ class TestPolicies:
         assert signs == bool(re.search(r'"sign"', str(error.value)))
 
     @pytest.mark.parametrize("signs", [True, False])
-    def test_the_signature_of_another_is_not_to_be_signed_over(
+    def test_refusal_does_not_advise_to_replace_another_signature(
         self, world: World, tmp_path: Path, signs: bool
     ) -> None:
         other = own_key(str(tmp_path / "other"))
@@ -190,7 +188,7 @@ class TestPolicies:
         assert "sign it" not in said
 
     @pytest.mark.parametrize("state", [UNSIGNED, MODIFIED, UNTRUSTED])
-    def test_a_refusal_says_the_reason_once(self, world: World, state: str) -> None:
+    def test_refusal_states_the_reason_once(self, world: World, state: str) -> None:
         item = world.item()
         with pytest.raises(CodedError) as error:
             world.trust("trusted").require(item, world.in_state(state, item), signs=True)
@@ -199,7 +197,7 @@ class TestPolicies:
         assert 1 == str(error.value).count(reason)
         assert "reason" not in error.value.facts["signature"]
 
-    def test_a_key_that_must_not_be_used_names_its_place_once(self, tmp_path: Path) -> None:
+    def test_unusable_key_is_named_with_its_path_once(self, tmp_path: Path) -> None:
         world = World(tmp_path)
         item = world.item()
         text = world.in_state(VALID, item)
@@ -214,7 +212,7 @@ class TestPolicies:
         assert "check its content" in told
         assert '"sign"' not in told
 
-    def test_a_refusal_of_the_servers_own_says_how_to_get_it_back(self, tmp_path: Path) -> None:
+    def test_refusal_of_a_system_item_names_the_fix(self, tmp_path: Path) -> None:
         world = World(tmp_path)
         item = world.emit("a: 1\n", "a: 2\n")
 

@@ -55,7 +55,7 @@ def facts_below(folder: Path) -> dict[Path, tuple[int, int, int, int]]:
 class TestPublishing:
     """Publishing writes the public key, which is then trusted."""
 
-    def test_doing_it_again_changes_nothing(self, user: Path) -> None:
+    def test_publishing_again_changes_nothing(self, user: Path) -> None:
         key = own_key(str(user))
         publish(str(user), key)
         before = facts_below(user)
@@ -63,7 +63,7 @@ class TestPublishing:
 
         assert before == facts_below(user)
 
-    def test_what_lies_there_instead_is_replaced_and_not_written_through(self, user: Path) -> None:
+    def test_other_file_is_replaced_and_links_are_not_followed(self, user: Path) -> None:
         key = own_key(str(user))
         trusted = user / f"trusted_keys/{key.fingerprint}.pem"
         trusted.parent.mkdir(mode=0o700)
@@ -76,7 +76,7 @@ class TestPublishing:
         assert key.public == trusted.read_bytes() == (user / "keys/public_key.pem").read_bytes()
         assert b"other" == (user / "other").read_bytes()
 
-    def test_it_is_not_put_where_others_may_write(self, user: Path) -> None:
+    def test_key_is_not_published_to_a_directory_writable_by_others(self, user: Path) -> None:
         key = own_key(str(user))
         (user / "trusted_keys").mkdir()
         (user / "trusted_keys").chmod(0o777)
@@ -89,7 +89,7 @@ class TestPublishing:
 class TestTrustedKeys:
     """A key counts if its file has the right name and no other user can write it."""
 
-    def test_a_signature_of_something_else_is_not_that_of_the_key(self, user: Path) -> None:
+    def test_signature_of_another_message_is_invalid(self, user: Path) -> None:
         key = Ed25519PrivateKey.generate()
         trusted = trusting(user, key)
         signature = own_key(str(user)).signature_of(b"text")
@@ -130,7 +130,7 @@ class TestTrustedKeys:
             ),
         ],
     )
-    def test_otherwise_it_does_not_count(self, user: Path, spoil: Spoil, why: str) -> None:
+    def test_unprotected_key_is_not_trusted(self, user: Path, spoil: Spoil, why: str) -> None:
         key = Ed25519PrivateKey.generate()
         path = trusting(user, key)
         spoil(path)
@@ -138,6 +138,6 @@ class TestTrustedKeys:
         with pytest.raises(UnfitKeyError, match=why):
             says(path, key)
 
-    def test_without_a_user_space_none_is_trusted(self) -> None:
+    def test_no_key_is_trusted_without_a_user_space(self) -> None:
         with pytest.raises(UnfitKeyError, match="the user space is inside the project"):
             is_signed("", "f" * 16, "A" * 88, b"text")
