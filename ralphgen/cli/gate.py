@@ -91,6 +91,8 @@ def _show(verdict: "GateVerdict") -> None:
     refused = "; ".join(verdict.lacking)
     if verdict.protected and "protected files" not in refused:
         print(f"allowed changes of protected files: {plain(', '.join(verdict.protected))}")
+    if verdict.changed_checks:
+        print(f"changed checks, not run: {plain(', '.join(verdict.changed_checks))}")
     about = "" if verdict.task is None else f": task {verdict.task}"
     if verdict.lacking:
         print(f"not proved{about}: {plain(refused)}")

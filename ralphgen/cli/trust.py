@@ -3,7 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,8 +18,92 @@ app = App()
 
 
 @app.command(example="ralphgen trust")
-def trust(project: Project = Path(), yes: Yes = False) -> None:
-    """Review and approve the commands a project runs."""
+def trust(
+    project: Project = Path(),
+    signers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Allowed signers, in the format of git and ssh-keygen."),
+    ] = None,
+    branch: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="With --signers: their branch, such as origin/main."),
+    ] = None,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="End the approval of signed commits.")
+    ] = False,
+    commit: Annotated[
+        str | None, typer.Option(metavar="REF", help="Approve the rules of this commit, for CI.")
+    ] = None,
+    yes: Yes = False,
+) -> None:
+    """Review and approve the commands a project runs.
+
+    With --signers and --branch, you also approve later commits on the branch that these keys sign.
+    """
+    from ralphgen.errors import UsageError
+
+    if (signers is None) != (branch is None):
+        raise UsageError("--signers and --branch belong together", "pass both")
+    if (signers is not None) + forget + (commit is not None) > 1:
+        raise UsageError("--signers, --forget and --commit cannot be combined", "pass one of them")
+    if forget:
+        _forget(project)
+    elif commit is not None:
+        _trust_commit(project, commit, yes=yes)
+    elif signers is not None and branch is not None:
+        _delegate(project, signers, branch, yes=yes)
+    else:
+        _trust_items(project, yes=yes)
+
+
+def _forget(project: Path) -> None:
+    from ralphgen.emit.delegation import forget_delegation
+    from ralphgen.project.root import written_root
+
+    done = forget_delegation(written_root(project, "trust"))
+    say("signed commits need your approval again" if done else "no signers to forget")
+
+
+def _trust_commit(project: Path, reference: str, *, yes: bool) -> None:
+    """Record the rules of a commit, whatever is checked out."""
+    from ralphgen.emit.delegation import commit_named
+    from ralphgen.emit.trust import items_at
+    from ralphgen.project.root import written_root
+
+    root = written_root(project, "trust")
+    is_new = _recorded(root, items_at(root, commit_named(root, reference)), yes=yes)
+    say(f"{'approved' if is_new else 'nothing to approve in'} the rules of {plain(reference)}")
+
+
+def _delegate(project: Path, signers: Path, branch: str, *, yes: bool) -> None:
+    """Approve the items of today, then record the signers of a branch."""
+    from ralphgen.emit.delegation import keep_delegation, new_delegation, signer_lines
+    from ralphgen.errors import ProjectError, UsageError
+    from ralphgen.project.root import written_root
+    from ralphgen.terminal.person import at_terminal, confirmed
+
+    root = written_root(project, "trust")
+    found = new_delegation(root, signers, branch)
+    _trust_items(project, yes=yes)
+    say(f"these keys may sign for you on {plain(found.branch)}, from {found.anchor[:12]} on:")
+    for line in signer_lines(found.signers):
+        say(f"  {plain(line)}")
+    if not found.is_signed:
+        say("warning: the newest commit has no good signature of them; only later commits count")
+    if not yes and not at_terminal():
+        raise UsageError("confirmation needed, but there is no terminal", "pass --yes")
+    if not yes and not confirmed("approve later commits that they sign?"):
+        say("nothing was delegated")
+        raise typer.Exit(1)
+    try:
+        keep_delegation(root, found)
+    except OSError as error:
+        raise ProjectError(f"the signers cannot be recorded: {error}") from error
+    say('recorded; to end it, run "ralphgen trust --forget"')
+
+
+def _trust_items(project: Path, *, yes: bool) -> None:
+    """Approve the items of today."""
     from ralphgen.emit.trust import database_items, worker_items
     from ralphgen.emit.workflows import compile_server
     from ralphgen.kits.project import Project as Inspected
@@ -41,26 +125,28 @@ def trust(project: Project = Path(), yes: Yes = False) -> None:
 
 def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: bool = False) -> bool:
     """Record the items once the user accepts them; return whether one was not on record."""
+    from ralphgen.emit.trust import delegated
     from ralphgen.errors import UsageError
     from ralphgen.project.approvals import add_to_record, read_record
     from ralphgen.terminal.person import at_terminal
 
     known = read_record(root).digests
     unknown = [item for item in items if item.digest not in known]
-    shown = [item.shown for item in unknown]
-    if yes and unknown:
+    verified = delegated(root, unknown)
+    shown = [item.shown for item in unknown if item.digest not in verified]
+    if yes and shown:
         _show(shown)
-    elif unknown and not at_terminal():
+    elif shown and not at_terminal():
         _show(shown)
         raise UsageError("confirmation needed, but there is no terminal", "pass --yes")
-    elif unknown and not asked(shown):
+    elif shown and not asked(shown):
         say("nothing was approved")
         raise typer.Exit(1)
     if unknown or marks:
         authority = [item.digest for item in unknown if not item.is_content]
         content = [item.digest for item in unknown if item.is_content]
         add_to_record(root, authority, content, marks=marks)
-    return bool(unknown)
+    return bool(shown)
 
 
 def _accepted(root: Path, *, yes: bool) -> bool:

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
+from ralphgen.emit.delegation import read_delegation, texts_at, verified_commits
 from ralphgen.emit.verify import UntrustedError, refuse_edited
 from ralphgen.errors import ProjectError, RalphgenError, plain
-from ralphgen.files import MANIFEST, digest
+from ralphgen.files import MANIFEST, MARK, digest, named_files
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.project.approvals import (
@@ -34,6 +35,7 @@ from ralphgen.project.approvals import (
 )
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import (
+    PROMPTS,
     CheckSettings,
     Config,
     DoneSettings,
@@ -266,13 +268,15 @@ class TrustItem:
     """One thing that a project could start, or tell an agent.
 
     `digest` identifies it with its content, `shown` describes it to the user, and `file` contains
-    it: a path from the project's folder, or an absolute one. `is_content` marks what agents change
-    in the course of their work, `is_client` the settings of a client.
+    it: a path from the project's folder, or an absolute one. `sha256` is the digest of that file if
+    the item covers all of it. `is_content` marks what agents change in the course of their work,
+    `is_client` the settings of a client.
     """
 
     digest: str
     shown: str
     file: str = ""
+    sha256: str = ""
     is_content: bool = False
     is_client: bool = False
 
@@ -366,7 +370,8 @@ def tool_items(root: Path) -> list[TrustItem]:
 
 
 def _tool_item(file: str, sha256_hex: str) -> TrustItem:
-    return TrustItem(_digest("tool", [file, sha256_hex]), f"sessions run {file}", file)
+    found = _digest("tool", [file, sha256_hex])
+    return TrustItem(found, f"sessions run {file}", file, sha256_hex)
 
 
 def told_items(describe: Mapping[str, str]) -> list[TrustItem]:
@@ -432,7 +437,7 @@ def context_items(root: Path) -> list[TrustItem]:
 def file_items(root: Path) -> list[TrustItem]:
     """Return the files below `.ralph` that no other item covers, one item each."""
     return [
-        TrustItem(_digest("file", [file, digest(data)]), f"sessions use {file}", file)
+        TrustItem(_digest("file", [file, digest(data)]), f"sessions use {file}", file, digest(data))
         for file in authority_files(root)
         if (data := _data(root / file)) is not None
     ]
@@ -462,9 +467,9 @@ def client_items(tree: Path) -> list[TrustItem]:
                 continue
             shown = f"Claude Code reads {', '.join(keys)} from {file}"
         place = str(tree / file)  # perhaps in another work tree than the project's
-        found.append(
-            TrustItem(_digest("client", [file, digest(data)]), shown, place, is_client=True)
-        )
+        whole = digest(data)
+        item = TrustItem(_digest("client", [file, whole]), shown, place, whole, is_client=True)
+        found.append(item)
     return found
 
 
@@ -475,6 +480,7 @@ def content_items(tree: Path) -> list[TrustItem]:
             _digest("content", [file, digest(data)]),
             f"agents follow or run {file}",
             str(tree / file),
+            digest(data),
             is_content=True,
         )
         for file in content_files(tree)
@@ -523,21 +529,92 @@ def server_items(project: Project, *, trust_edited: bool) -> list[TrustItem]:
             keep_record(root, [found])
         return []
     text = f"the server in {FOLDER} differs from the output of ralphgen {__version__}"
-    return [TrustItem(found, f'{text} ("ralphgen regen" replaces it)')]
+    shown = f'{text} ("ralphgen regen" replaces it)'
+    return [TrustItem(found, shown, f"{FOLDER}/{MANIFEST}", found)]
 
 
 def untrusted(root: Path, items: Sequence[TrustItem]) -> list[TrustItem]:
     """Return the items that need a question.
 
     Authority needs one unless it is on record. So does content in a folder without a record, and
-    content that git has; an edit that git does not have is the user's.
+    content that git has; an edit that git does not have is the user's. Items of a verified commit
+    need none.
     """
     record = read_record(root)
-    return [
+    left = [
         item
         for item in items
         if item.digest not in record.digests
         and not (item.is_content and record.is_of_folder and not _is_held(root, item))
+    ]
+    accepted = delegated(root, left)
+    return [item for item in left if item.digest not in accepted]
+
+
+def delegated(root: Path, items: Sequence[TrustItem]) -> frozenset[str]:
+    """Return the digests of the items that a verified commit of the delegated branch contains.
+
+    A database outside of the project never counts: its content is not in the repository.
+    """
+    if not items or read_delegation(root) is None:
+        return frozenset()
+    outside = {item.digest for item in database_items(root)}
+    inside = [item for item in items if item.digest not in outside]
+    return _contained(root, inside, verified_commits(root))
+
+
+def _contained(root: Path, items: Sequence[TrustItem], commits: Sequence[str]) -> frozenset[str]:
+    """Return the digests of the items whose content one of the commits contains at their place."""
+    texts = texts_at(root, {item.file for item in items if item.file}, commits)
+    known = {file: _digests_of(root, file, found) for file, found in texts.items()}
+    return frozenset(
+        item.digest
+        for item in items
+        if not known.get(item.file, frozenset()).isdisjoint({item.digest, item.sha256})
+    )
+
+
+def _digests_of(root: Path, file: str, texts: Iterable[bytes]) -> frozenset[str]:
+    """Return the digests of versions of a file and of the items in them."""
+    found: set[str] = set()
+    for text in texts:
+        whole = digest(text)
+        found |= {whole, sha256_hex(f'["context", "{whole}"]'.encode())}
+        if file == CONFIG or file.startswith(f"{RECIPES}/"):
+            found |= _digests_in(root, file, text) or frozenset()
+        elif file.startswith(f"{PROMPTS}/"):
+            decoded = text.decode(errors="replace").removeprefix(MARK)
+            found |= {item.digest for item in words_items([Words(file, decoded)], ())}
+    return frozenset(found)
+
+
+def items_at(root: Path, commit: str) -> list[TrustItem]:
+    """Return the rules of a commit: the items in its settings, and its files if they are unchanged.
+
+    Repository settings of git are listed too, which no commit contains. Raises `ProjectError` if
+    its settings cannot be read.
+    """
+    texts = texts_at(root, [CONFIG], [commit]).get(CONFIG, [b""])
+    found = _config_in(texts[0])
+    if found is None:
+        raise ProjectError(f'{CONFIG} of the commit "{commit}" cannot be read')
+    config, table = found
+    recipes = [f"{RECIPES}/{name}" for name in named_files(root, RECIPES, ".toml")]
+    files = [
+        *(_recipe_of(file, text) for file in recipes if (text := _data(root / file)) is not None),
+        *(item for item in words_items(read_words(root, prompt_names(root)), ())),
+        *(*tool_items(root), *file_items(root), *context_items(root)),
+        *(*client_items(root), *content_items(root)),
+    ]
+    if (manifest := _data(root / FOLDER / MANIFEST)) is not None:
+        whole = digest(manifest)
+        files.append(TrustItem(whole, f"the server in {FOLDER}", f"{FOLDER}/{MANIFEST}", whole))
+    same = [item for item in files if item is not None]
+    held = _contained(root, same, [commit])
+    return [
+        *_items_in(root, config, table),
+        *(item for item in same if item.digest in held),
+        *git_items(root, remote=config.loop.remote is not None),
     ]
 
 
@@ -618,6 +695,8 @@ def record_written(
         return []
     record = read_record(root)
     new = [item for item in items if item.digest not in record.digests]
+    verified = delegated(root, new)
+    new = [item for item in new if item.digest not in verified]
     accepted = ask is not None and bool(new) and ask([item.shown for item in new])
     held = [] if accepted else [item for item in new if not _is_own(root, item, record, ask)]
     mine = [item for item in items if item not in held]
@@ -667,32 +746,47 @@ def _is_held(root: Path, item: TrustItem) -> bool:
 
 def _digests_in(root: Path, file: str, text: bytes) -> frozenset[str] | None:
     """Return the digests of the items in a file, or None if they are unknown."""
-    if file == CONFIG:
-        return _digests_in_config(root, text)
+    if file != CONFIG:
+        item = _recipe_of(file, text)
+        return None if item is None else frozenset([item.digest])
+    found = _config_in(text)
+    try:
+        return None if found is None else frozenset(one.digest for one in _items_in(root, *found))
+    except (ValueError, ProjectError, RecursionError):
+        return None
+
+
+def _recipe_of(file: str, text: bytes) -> TrustItem | None:
+    """Return the item of a recipe's file, or None if it cannot be read."""
     try:
         whole = text.decode().removeprefix("\ufeff")
         recipe = RecipeFile.model_validate(tomllib.loads(whole))
     except (ValueError, RecursionError):
         return None
-    item = _recipe_item(file, recipe.description or "", recipe.prompt or "")
-    return frozenset([item.digest])
+    return _recipe_item(file, recipe.description or "", recipe.prompt or "")
 
 
-def _digests_in_config(root: Path, text: bytes) -> frozenset[str] | None:
-    """Return the digests of the items in a config, or None if it cannot be read."""
+def _config_in(text: bytes) -> tuple[Config, Mapping[str, Any]] | None:
+    """Return the settings in a file and its table `[database]`, or None if it cannot be read."""
     try:
         found = tomllib.loads(text.decode())
         config = config_model(settings_models(KITS)).model_validate(found)
-        ran = (*check_items(config.done), *loop_items(config.loop), *settings_items(config))
-        ran += (*notify_items(config.notify),)
-        items = [*launch_items(config.launch), *told_items(config.describe), *ran]
-        items += database_items(root, found.get("database", {}))
-        for name, settings in config.disciplines.items():
-            servers = discipline_servers(name, None, settings.mcp_servers, ())
-            items += discipline_items(name, servers, config)
     except (ValueError, ProjectError, RecursionError):
         return None
-    return frozenset(item.digest for item in items)
+    return config, found.get("database", {})
+
+
+def _items_in(root: Path, config: Config, database: Mapping[str, Any]) -> list[TrustItem]:
+    """Return the items in settings, with their table `[database]`."""
+    items = [
+        *(*launch_items(config.launch), *told_items(config.describe)),
+        *(*check_items(config.done), *loop_items(config.loop), *notify_items(config.notify)),
+        *(*settings_items(config), *database_items(root, database)),
+    ]
+    for name, settings in config.disciplines.items():
+        servers = discipline_servers(name, None, settings.mcp_servers, ())
+        items += discipline_items(name, servers, config)
+    return items
 
 
 def _use(name: str, entry: Mapping[str, Any]) -> str:

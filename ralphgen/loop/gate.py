@@ -61,8 +61,9 @@ class GateVerdict:
     `commit` is the checked-out commit, None if the files differ from it, and `base` the merge base,
     None without `--base`. `tree` is the id of the tree that git would commit. `checks` have `name`,
     `exit_code` (None if the check was stopped), `seconds` and `tail`. `protected` are the changed
-    protected files, `depends_on` the open tasks that the task waits for, and `lacking` one sentence
-    for each reason why nothing is proved. `rules` is the digest of the rules on done.
+    protected files, `changed_checks` the checks that differ from those of the base and did not run
+    as they are now. `depends_on` are the open tasks that the task waits for, and `lacking` has one
+    sentence for each reason why nothing is proved. `rules` is the digest of the rules on done.
     """
 
     task: int | None
@@ -71,6 +72,7 @@ class GateVerdict:
     tree: str
     checks: Sequence[Mapping[str, Any]]
     protected: Sequence[str]
+    changed_checks: Sequence[str]
     depends_on: Sequence[int]
     lacking: Sequence[str]
     rules: str
@@ -91,6 +93,7 @@ class GateVerdict:
             "tree": self.tree,
             "checks": self.checks,
             "protected": self.protected,
+            "changed_checks": self.changed_checks,
             "depends_on": self.depends_on,
             "lacking": self.lacking,
         }
@@ -216,6 +219,7 @@ class Gate:
             tree,
             answer["checks"],
             protected,
+            self._changed_checks(),
             task.depends_on,
             lacking,
             sha256_hex(json.dumps(done, sort_keys=True).encode()),
@@ -245,6 +249,20 @@ class Gate:
             return Config()
         shown = f"{CONFIG} at {plain(str(self._request.base))}"
         return parse_toml(decoded(data, shown), config_model(settings_models(KITS)), shown).values
+
+    def _changed_checks(self) -> list[str]:
+        """Return the names of the checks that differ from those at the merge base, sorted.
+
+        All differ if the settings of the checkout cannot be read.
+        """
+        if self._base is None:
+            return []
+        try:
+            now = read_settings(self._place.root).done.checks
+        except ProjectError:
+            now = []
+        before = self._based().done.checks
+        return sorted({one.name for one in (*now, *before) if one not in now or one not in before})
 
     def _own(self) -> str:
         """Return the path of the project from the top of its repository, with a slash or empty."""

@@ -194,6 +194,9 @@ def test_the_gate_of_the_action_proves_by_the_checks_of_the_base(
 
     assert 1 == code
     assert 'not proved: the check "tests" ended with exit code 1' in summary
+    assert "changed checks, not run: tests\n" in summary
+    assert 'check "tests" runs test -e good' in summary
+    assert "runs true" not in summary
     statement = json.loads(Path(receipt.removeprefix("receipt=")).read_text(encoding="utf-8"))
     assert "FAILED" == statement["predicate"]["result"]
 
