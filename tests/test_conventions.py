@@ -429,6 +429,7 @@ class TestDoors:
             "ralphgen/cli/row_editor.py",  # removes what it gave an editor, once that is saved
             "ralphgen/environment/build.py",
             "ralphgen/ledger/backup.py",
+            "ralphgen/emit/delegation.py",  # the user's record of signers, and a copy for git
             "ralphgen/emit/scaffold.py",
             "ralphgen/exchange/branch.py",  # texts for git, in a temporary folder
             "ralphgen/files.py",
