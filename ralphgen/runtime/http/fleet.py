@@ -23,19 +23,31 @@ from ..engine.ledger import (
 )
 from ..errors import StartError, ToolError, log
 from ..tasks import task_row
-from ..tasks.assignment import NO_ATTEMPT, claim_next, end_claim
+from ..tasks.assignment import NO_ATTEMPT, claim_next, end_claim, return_merge
 from ..tasks.claims import Claim, TaskFilter, claim_of, hand_over, live_claims, moment, renew
-from ..tasks.merges import enter, entered_sessions
+from ..tasks.merges import (
+    LEASE,
+    WAITING,
+    enter,
+    entered_sessions,
+    finish,
+    lease_runner,
+    merge_of,
+    next_batch,
+    runner_of,
+    waiting,
+)
 from ..tasks.status import checks_for, definition_of, recorded_tree
 from .app import HttpError
 from .metrics import READING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from ..engine import Database
+    from ..tasks.merges import QueuedMerge
     from .sessions import Kits
     from .tokens import Verifier
 
@@ -70,6 +82,9 @@ class Fleet:
             "renew": self._renew,
             "prove": self._prove,
             "enter": self._enter,
+            "runner": self._runner,
+            "landed": self._landed,
+            "returned": self._returned,
             "end": self._end,
         }
         self._kits = kits
@@ -289,6 +304,75 @@ class Fleet:
 
         return database.writing(work)
 
+    def _runner(self, call: WorkerCall) -> Facts:
+        """Take or renew the lease on the merge queue; return the waiting entries, or no lease.
+
+        `run` is the batch that the worker has begun, null for a new one.
+        """
+        begun, branch = call.number("run", NUMBER), call.text("branch", BRANCH)
+        call.end_of_body()
+        target, database = self._branch(call) or branch, call.database
+
+        def work() -> Facts:
+            call.require(merges=True)
+            if not lease_runner(database, target, call.owner):
+                return {"lease": None}
+            batch = next_batch(database) if begun is None else int(begun)
+            names = ("number", "task", "session", "worker", "work", "tree")
+            entries = [
+                {name: getattr(one, name) for name in names} for one in waiting(database, target)
+            ]
+            return {"lease": LEASE, "target": target, "batch": batch, "entries": entries}
+
+        return database.writing(work)
+
+    def _landed(self, call: WorkerCall) -> Facts:
+        """Record the commit by which each of the `entries` was merged; return their numbers."""
+        batch, commits = call.number("batch", NUMBER), call.given.pop("entries", None)
+        call.end_of_body()
+        if batch is None or type(commits) is not dict or len(commits) > MOST_TASKS:
+            raise HttpError(400, '"batch" and "entries" are missing or invalid')
+        found = {_entry(number): _matching("entries", commits[number], HEX) for number in commits}
+
+        def work() -> Facts:
+            merges = self._queued(call, found)
+            for one in merges:
+                finish(call.database, one, found[one.number], int(batch))
+            return {"entries": [one.number for one in merges]}
+
+        return call.database.writing(work)
+
+    def _returned(self, call: WorkerCall) -> Facts:
+        """Return the `entries` to their tasks, which are pending again; return their numbers."""
+        batch = call.number("batch", NUMBER)
+        numbers, why = call.numbers("entries"), call.text("reason", rf"[^\x00]{{1,{TAIL}}}")
+        tail = call.text("output", rf"[^\x00]{{0,{TAIL}}}", "")
+        call.end_of_body()
+        merges = call.database.writing(lambda: self._queued(call, numbers))
+        for one in merges:
+            return_merge(
+                call.database,
+                call.workspace.tables,
+                one,
+                f"It was not merged: {why}\n\n{tail}".strip(),
+                batch=None if batch is None else int(batch),
+                why=why,
+                tail=tail,
+            )
+        return {"entries": [one.number for one in merges]}
+
+    def _queued(self, call: WorkerCall, numbers: Collection[int]) -> list[QueuedMerge]:
+        """Return entries of the queue that the worker runs, without those that have ended."""
+        call.require(merges=True)
+        found = [merge_of(call.database, number) for number in sorted(numbers)]
+        merges = [one for one in found if one is not None]
+        if len(merges) < len(numbers):
+            raise HttpError(409, "there is no such merge")
+        for one in merges:
+            if runner_of(call.database, one.target) != call.owner:
+                raise HttpError(409, "this worker does not run the merge queue")
+        return [one for one in merges if one.state == WAITING]
+
     def _end(self, call: WorkerCall) -> Facts:
         """Record the end of a session and release its task; return the task's status.
 
@@ -374,15 +458,26 @@ class WorkerCall:
         self.worker: str = claims["wrk"]
         self.workspace = workspace
 
-    def require(self, *, host: str = "") -> None:
-        """Require that the worker's token is the current one, in a transaction."""
-        sql = "SELECT token, revoked FROM ralphgen_workers WHERE name = ?"
-        if self.database.row(sql, [self.worker]) != (self.claims["jti"], None):
+    @property
+    def owner(self) -> str:
+        """The worker as the owner of a lease on the merge queue."""
+        return f"worker {self.worker}"
+
+    def require(self, *, host: str = "", merges: bool = False) -> None:
+        """Require that the worker's token is the current one, in a transaction.
+
+        With `merges`, it must be allowed to run the merge queue.
+        """
+        sql = "SELECT token, revoked, merge FROM ralphgen_workers WHERE name = ?"
+        row = self.database.row(sql, [self.worker])
+        if row is None or row[:2] != (self.claims["jti"], None):
             raise HttpError(
                 401,
                 "this worker was revoked",
                 **{"www-authenticate": 'Bearer error="invalid_token"'},
             )
+        if merges and not row[2]:
+            raise HttpError(403, "this worker may not run the merge queue: its token lacks --merge")
         if host:
             sql = "UPDATE ralphgen_workers SET seen = ?, host = ? WHERE name = ?"
             self.database.change(sql, [moment(), host, self.worker])
@@ -453,6 +548,11 @@ def _result(name: str, result: object) -> Facts:
         "started": _matching("started", result["started"], MOMENT),
         "tail": _matching("tail", result["tail"], rf"[^\x00]{{0,{TAIL}}}"),
     }
+
+
+def _entry(number: str) -> int:
+    """Return the number of an entry of the queue, which is a key of JSON."""
+    return int(_matching("entries", number, r"[1-9][0-9]{0,17}"))
 
 
 def _matching(name: str, value: object, pattern: str) -> str:

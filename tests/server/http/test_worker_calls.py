@@ -310,3 +310,65 @@ def test_worker_commands_show_states(server: HttpServer) -> None:
         assert 2 == ralphgen("worker", "add", "--project", root, "--", name).returncode
     assert 2 == ralphgen("worker", "add", "b", "--ttl", "25h", "--project", root).returncode
     assert 1 == ralphgen("worker", "revoke", "mac-3", "--project", root).returncode
+
+
+def done_task(server: HttpServer, token: str, session: str = "one") -> int:
+    """Let a worker do a task and enter it for its merge; return its number in the queue."""
+    own = take(server, token, session)["token"]
+    prove(server, token, session)
+    told(server, own, "set_task_status", status="done")
+    facts = {"session": session, "commit": "c" * 40, "tree": TREE, "branch": "main"}
+    return int(call(server, token, "enter", **facts)["number"])
+
+
+def test_done_task_waits_in_the_merge_queue(server: HttpServer) -> None:
+    root = server.root
+    token = added(root, "mac-2")
+    take(server, token, "early")
+    facts = {"session": "early", "commit": "c" * 40, "tree": TREE, "branch": "main"}
+    assert 409 == sent(server, token, "enter", facts)[0]
+    number = done_task(server, token)
+    facts["session"] = "one"
+
+    assert 409 == sent(server, token, "enter", {**facts, "tree": "d" * 40})[0]
+    assert {"number": number} == call(server, token, "enter", **facts)
+    call(server, token, "end", session="one", outcome="done")
+    sql = "SELECT task_id, worker, work, tree, target, state FROM ralphgen_merges"
+    assert [(2, "mac-2", "c" * 40, TREE, "main", "waiting")] == query(root, sql)
+    assert 3 == take(server, token, "three")["task"]
+    other = added(root, "mac-3")
+    assert 409 == sent(server, other, "enter", facts)[0]
+
+    assert 0 == ralphgen("worker", "revoke", "mac-2", "--project", root).returncode
+    assert [("dropped",)] == query(root, "SELECT state FROM ralphgen_merges")
+
+
+def test_queue_is_run_by_one_worker_with_the_right_to(server: HttpServer) -> None:
+    root = server.root
+    token, runner = added(root, "mac-2"), added(root, "mac-3", "--merge")
+    second = added(root, "mac-4", "--merge")
+    numbers = [done_task(server, token, session) for session in ("one", "two", "three")]
+    queue = {"run": None, "branch": "main"}
+
+    landed: dict[str, Any] = {"batch": 1, "entries": {str(numbers[0]): "e" * 40}}
+    returned = {"batch": 1, "entries": numbers[1:2], "reason": "tests failed", "output": "no"}
+    for verb, body in (("runner", queue), ("landed", landed), ("returned", returned)):
+        assert 403 == sent(server, token, verb, body)[0]
+    for verb, body in (("landed", landed), ("returned", returned)):
+        assert 409 == sent(server, runner, verb, body)[0]
+    answer = call(server, runner, "runner", **queue)
+    assert numbers == [one["number"] for one in answer["entries"]]
+    assert {"lease": None} == call(server, second, "runner", **queue)
+    assert 409 == sent(server, second, "landed", landed)[0]
+    assert {"entries": numbers[:1]} == call(server, runner, "landed", **landed)
+    assert {"entries": []} == call(server, runner, "landed", **landed)
+    assert {"entries": numbers[1:2]} == call(server, runner, "returned", **returned)
+    assert {"entries": []} == call(server, runner, "returned", **returned)
+    assert 409 == sent(server, runner, "landed", {"batch": 1, "entries": {"99": "e" * 40}})[0]
+    for wrong in ({"x": "e" * 40}, {"1": "main"}, [1], None):
+        assert 400 == sent(server, runner, "landed", {"batch": 1, "entries": wrong})[0]
+    sql = "SELECT state, merged FROM ralphgen_merges ORDER BY number"
+    assert [("merged", "e" * 40), ("returned", None), ("waiting", None)] == query(root, sql)
+    assert [("done",), ("pending",), ("done",)] == query(
+        root, "SELECT status FROM tasks ORDER BY id"
+    )
