@@ -52,7 +52,7 @@ def dela(root: Path, home: Path) -> Iterator[Driver]:
         ('{all}[[entries]]\npath = "here"\nscope = "Deny"\n', "absolute"),
     ],
 )
-def test_a_file_that_is_unclear_allows_nothing_and_says_why(
+def test_unclear_file_allows_nothing_and_names_the_reason(
     dela: Driver, root: Path, home: Path, text: str, why: str
 ) -> None:
     """Even if other entries of the file are valid."""
@@ -68,7 +68,7 @@ def test_a_file_that_is_unclear_allows_nothing_and_says_why(
 class TestPlaces:
     """The first existing file counts, in its state at the time of the call."""
 
-    def test_without_a_file_nothing_is_allowed(self, root: Path, tmp_path: Path) -> None:
+    def test_missing_file_allows_nothing(self, root: Path, tmp_path: Path) -> None:
         """Even without a home directory, the server starts."""
         with at_home(tmp_path / "home") as home:
             home.rmdir()

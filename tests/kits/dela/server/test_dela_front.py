@@ -115,12 +115,12 @@ def loaded(root: Path, version: str, calls: Sequence[Call]) -> set[str]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_session_that_only_looks_never_loads_the_sdk(root: Path, version: str) -> None:
+def test_read_only_session_never_loads_the_sdk(root: Path, version: str) -> None:
     assert set() == COSTLY & loaded(root, version, (*LOOKS, *REFUSED))
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_start_loads_more_but_not_the_sdk(root: Path, version: str) -> None:
+def test_start_of_a_task_loads_more_but_not_the_sdk(root: Path, version: str) -> None:
     """The modules that start processes; the tests above would see them."""
     found = COSTLY & loaded(root, version, (*LOOKS, START))
 

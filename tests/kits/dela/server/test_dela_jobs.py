@@ -82,7 +82,7 @@ def numbers(lines: list[str]) -> list[int]:
 class TestStatus:
     """Processes are reported with their start and their end."""
 
-    def test_a_running_process_is_told_with_all_its_facts(self, dela: Driver, root: Path) -> None:
+    def test_running_process_is_reported_with_all_its_facts(self, dela: Driver, root: Path) -> None:
         gate = str(root / "never")
         pid = start_task(dela, "gated", "waiting", args=[gate], cwd=".")
         (told,) = dela.call("status")["running"]
@@ -106,7 +106,7 @@ class TestStatus:
         assert {**told, **ages, "state": "running", **nothing} == found
         assert isinstance(age, int)
 
-    def test_an_end_is_told_with_its_code_and_its_time(self, dela: Driver) -> None:
+    def test_end_is_reported_with_code_and_time(self, dela: Driver) -> None:
         found = job(dela, run(dela, "code", "3"))
 
         assert ("exited", 3, None) == (found["state"], found["exit_code"], found["signal"])
@@ -114,14 +114,14 @@ class TestStatus:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", found["completed_at"])
         assert ["3"] == found["args"]
 
-    def test_a_name_tells_all_its_processes_the_newest_first(self, dela: Driver) -> None:
+    def test_status_of_a_name_lists_its_processes_newest_first(self, dela: Driver) -> None:
         pids = [run(dela, "code", str(code)) for code in (4, 5, 6)]
         told = dela.call("task_status", unique_name="code")["jobs"][:3]
 
         assert pids[::-1] == [each["pid"] for each in told]
         assert [6, 5, 4] == [each["exit_code"] for each in told]
 
-    def test_a_name_that_nothing_was_started_by_tells_of_none(self, dela: Driver) -> None:
+    def test_status_of_an_unused_name_is_empty(self, dela: Driver) -> None:
         assert {"jobs": []} == dela.call("task_status", unique_name="nothing")
         assert -32012 == refusal(dela, "task_status", pid=NOBODY).code
         assert -32602 == refusal(dela, "task_status").code
@@ -130,7 +130,7 @@ class TestStatus:
 class TestOutput:
     """Lines are numbered from the start of a task, and an answer reports omissions."""
 
-    def test_a_short_output_is_answered_whole(self, dela: Driver) -> None:
+    def test_short_output_is_complete(self, dela: Driver) -> None:
         pid = run(dela, "lines", "3")
 
         assert {
@@ -144,9 +144,7 @@ class TestOutput:
             "next_offset": 3,
         } == dela.call("task_output", pid=pid)
 
-    def test_the_last_lines_are_answered_200_unless_the_call_says_how_many(
-        self, dela: Driver
-    ) -> None:
+    def test_last_200_lines_are_the_default(self, dela: Driver) -> None:
         pid = run(dela, "lines", "300")
         usual, few = dela.call("task_output", pid=pid), dela.call("task_output", pid=pid, lines=2)
 
@@ -157,7 +155,7 @@ class TestOutput:
         assert ["line 299", "line 300"] == few["lines"]
         assert (True, 298, 300) == tuple(few[key] for key in ("truncated", "offset", "next_offset"))
 
-    def test_an_offset_begins_a_page_and_the_next_one_goes_on(self, dela: Driver) -> None:
+    def test_pages_follow_each_other_by_offset(self, dela: Driver) -> None:
         pid = run(dela, "lines", "10")
         offset, found = 0, []
         for size in (4, 4, 2, 0):
@@ -171,7 +169,7 @@ class TestOutput:
     @pytest.mark.parametrize(
         ("lines", "truncated"), [(1, True), (5, True), (6, False), (100, False)]
     )
-    def test_what_was_left_out_is_told_where_it_is_asked_for(
+    def test_truncation_is_reported_on_request(
         self, dela: Driver, lines: int, truncated: bool
     ) -> None:
         pid = run(dela, "lines", "6")
@@ -187,7 +185,7 @@ class TestOutput:
         assert truncated == found["truncated"]
         assert "truncation_info" not in dela.call("task_output", pid=pid, lines=lines)
 
-    def test_a_tail_that_is_too_large_keeps_its_newest_lines(self, dela: Driver) -> None:
+    def test_large_tail_keeps_its_newest_lines(self, dela: Driver) -> None:
         pid = run(dela, "wide")
         failed, text = dela.ask("task_output", {"pid": pid, "show_truncation": True})
         answer = json.loads(text)
@@ -200,7 +198,7 @@ class TestOutput:
         info = answer["truncation_info"]
         assert (len(shown), True) == (info["returned_lines"], info["is_truncated"])
 
-    def test_pages_that_are_too_large_follow_each_other_without_a_gap(self, dela: Driver) -> None:
+    def test_large_pages_follow_each_other_without_a_gap(self, dela: Driver) -> None:
         pid = run(dela, "wide")
         shown: list[int] = []
         while len(shown) < 100:
@@ -213,7 +211,7 @@ class TestOutput:
 
         assert list(range(1, 101)) == shown
 
-    def test_line_that_no_answer_can_hold_is_shown_cut(self, dela: Driver) -> None:
+    def test_line_longer_than_an_answer_is_cut(self, dela: Driver) -> None:
         pid = run(dela, "long_line")
         page = dela.call("task_output", pid=pid)
         (line,) = page["lines"]
@@ -225,9 +223,7 @@ class TestOutput:
     @pytest.mark.parametrize(
         "given", [{}, {"pid": "one"}, {"lines": -1}, {"offset": -1}, {"lines": "all"}, {"from": 3}]
     )
-    def test_arguments_of_the_wrong_shape_are_refused(
-        self, dela: Driver, given: dict[str, Any]
-    ) -> None:
+    def test_invalid_arguments_are_refused(self, dela: Driver, given: dict[str, Any]) -> None:
         known = {"pid": run(dela, "code", "0")} if given else {}
 
         assert -32602 == refusal(dela, "task_output", **{**known, **given}).code
@@ -236,7 +232,7 @@ class TestOutput:
 class TestStopping:
     """A stop sends SIGTERM, kills the task after a grace period, and reports the outcome."""
 
-    def test_who_ends_when_asked_to_ends_gracefully_with_its_own_code(self, dela: Driver) -> None:
+    def test_process_that_handles_sigterm_ends_gracefully(self, dela: Driver) -> None:
         pid = start_task(dela, "polite", "started")
 
         assert {
@@ -250,7 +246,7 @@ class TestStopping:
         assert ("exited", 0) == (job(dela, pid)["state"], job(dela, pid)["exit_code"])
         assert "goodbye" == dela.call("task_output", pid=pid)["lines"][-1]
 
-    def test_who_is_ended_by_the_asking_is_told_by_its_signal(self, dela: Driver) -> None:
+    def test_process_ended_by_sigterm_reports_the_signal(self, dela: Driver) -> None:
         pid = start_task(dela, "hold", "started")
         answer = dela.call("task_stop", pid=pid, grace_period=60)
 
@@ -262,7 +258,9 @@ class TestStopping:
 
     @pytest.mark.thorough
     @pytest.mark.parametrize("grace", [0, 1])
-    def test_who_does_not_end_is_killed_after_the_grace(self, dela: Driver, grace: int) -> None:
+    def test_stubborn_process_is_killed_after_the_grace_period(
+        self, dela: Driver, grace: int
+    ) -> None:
         pid = start_task(dela, "stubborn", "started")
         answer = dela.call("task_stop", pid=pid, grace_period=grace)
         found = job(dela, pid)
@@ -280,7 +278,7 @@ class TestStopping:
         assert not grace or "no" in dela.call("task_output", pid=pid)["lines"]
         assert [] == [each for each in dela.call("status")["running"] if pid == each["pid"]]
 
-    def test_who_has_ended_by_itself_cannot_be_stopped(self, dela: Driver) -> None:
+    def test_ended_process_cannot_be_stopped(self, dela: Driver) -> None:
         pid = run(dela, "code", "0")
         message = f"Job with PID {pid} is not running"
 
@@ -289,16 +287,14 @@ class TestStopping:
         )
         assert ("exited", 0) == (job(dela, pid)["state"], job(dela, pid)["exit_code"])
 
-    def test_a_process_that_nobody_started_cannot_be_stopped(self, dela: Driver) -> None:
+    def test_foreign_process_cannot_be_stopped(self, dela: Driver) -> None:
         """This includes a running process: the test's own."""
         for pid in (NOBODY, os.getpid(), 1, 0, -1):
             code, message, _ = refusal(dela, "task_stop", pid=pid)
             assert (-32012, f"Job with PID {pid} not found") == (code, message)
 
     @pytest.mark.parametrize("grace", [-1, 61, 0.5, "five"])
-    def test_a_grace_out_of_range_is_refused_and_stops_nothing(
-        self, dela: Driver, grace: object
-    ) -> None:
+    def test_grace_period_out_of_range_is_refused(self, dela: Driver, grace: object) -> None:
         pid = start_task(dela, "hold", "started")
         code = refusal(dela, "task_stop", pid=pid, grace_period=grace).code
         state = job(dela, pid)["state"]
@@ -307,7 +303,7 @@ class TestStopping:
         assert (-32602, "running") == (code, state)
 
 
-def test_of_a_large_output_no_more_bytes_are_kept_than_the_settings_say(tmp_path: Path) -> None:
+def test_settings_limit_the_kept_bytes_of_output(tmp_path: Path) -> None:
     root = project_with(tmp_path / "project", FILES, settings="bytes = 8192")
     with serving(root, tmp_path / "home") as dela:
         pid = run(dela, "wide")
@@ -319,7 +315,7 @@ def test_of_a_large_output_no_more_bytes_are_kept_than_the_settings_say(tmp_path
     assert 8192 - 204 < kept * 204 <= 8192
 
 
-def test_what_has_ended_is_forgotten_in_time_and_what_runs_never_is(tmp_path: Path) -> None:
+def test_ended_process_is_forgotten_in_time_but_never_a_running_one(tmp_path: Path) -> None:
     root = project_with(tmp_path / "project", FILES, settings="ttl = 0")
     with serving(root, tmp_path / "home") as dela:
         holding = start_task(dela, "hold", "started")

@@ -44,7 +44,7 @@ def listed(dela: Driver, **arguments: Any) -> list[str]:
     return [task["unique_name"] for task in dela.call("list_tasks", **arguments)["tasks"]]
 
 
-def test_a_project_without_tasks_has_empty_answers(tmp_path: Path) -> None:
+def test_project_without_tasks_has_empty_answers(tmp_path: Path) -> None:
     root = project_with(tmp_path / "project", {"readme.txt": "nothing to run\n"})
     with serving(root, tmp_path / "home") as dela:
         assert {"tasks": [], "total": 0, "errors": []} == dela.call("list_tasks")
@@ -52,7 +52,7 @@ def test_a_project_without_tasks_has_empty_answers(tmp_path: Path) -> None:
         assert {"jobs": []} == dela.call("task_status", unique_name="build")
 
 
-def test_tasks_are_listed_by_format_and_then_as_their_files_have_them(dela: Driver) -> None:
+def test_tasks_are_listed_by_format_then_in_file_order(dela: Driver) -> None:
     names = ["build-m", "test", "included", "build-n", "start", "up", "down", "web", "image"]
 
     assert [*names, "hello"] == listed(dela)
@@ -67,9 +67,7 @@ def test_tasks_are_listed_by_format_and_then_as_their_files_have_them(dela: Driv
         ("gradle", []),
     ],
 )
-def test_a_runner_filters_by_its_exact_short_name(
-    dela: Driver, runner: str, names: list[str]
-) -> None:
+def test_runner_filters_by_its_exact_name(dela: Driver, runner: str, names: list[str]) -> None:
     assert names == listed(dela, runner=runner)
 
 
@@ -83,7 +81,7 @@ def test_unknown_runner_is_refused_with_the_runners(dela: Driver, name: str) -> 
     assert expected == data
 
 
-def test_a_task_is_told_by_the_file_that_defines_it(dela: Driver, root: Path) -> None:
+def test_task_names_the_file_that_defines_it(dela: Driver, root: Path) -> None:
     tasks = {task["unique_name"]: task for task in dela.call("list_tasks")["tasks"]}
 
     assert str(root / "more.mk") == tasks["included"]["file_path"]
@@ -94,7 +92,7 @@ def test_a_task_is_told_by_the_file_that_defines_it(dela: Driver, root: Path) ->
     assert tasks["test"]["description"] is None
 
 
-def test_a_task_whose_runner_cannot_run_it_is_listed_and_says_so(dela: Driver) -> None:
+def test_task_without_an_available_runner_is_listed_as_such(dela: Driver) -> None:
     (image,) = dela.call("list_tasks", runner="cmake")["tasks"]
 
     assert (False, True) == (image["runner_available"], image["allowlisted"])
@@ -115,13 +113,11 @@ def test_pages_follow_each_other_to_the_end(dela: Driver) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "0", "10", "-1", "x", "1.0"])
-def test_a_cursor_that_no_page_gave_is_refused(dela: Driver, cursor: str) -> None:
+def test_unknown_cursor_is_refused(dela: Driver, cursor: str) -> None:
     assert -32602 == refusal(dela, "list_tasks", cursor=cursor).code
 
 
-def test_a_file_that_cannot_be_read_is_named_beside_the_tasks_of_the_others(
-    dela: Driver, root: Path
-) -> None:
+def test_unreadable_file_is_named_next_to_the_other_tasks(dela: Driver, root: Path) -> None:
     path = root / "pyproject.toml"
     path.write_text("[project\n", encoding="utf-8")
     try:
@@ -135,7 +131,7 @@ def test_a_file_that_cannot_be_read_is_named_beside_the_tasks_of_the_others(
     assert [] == dela.call("list_tasks")["errors"]
 
 
-def test_a_change_of_a_file_is_seen_by_the_next_call(dela: Driver, root: Path) -> None:
+def test_next_call_sees_a_change_of_a_file(dela: Driver, root: Path) -> None:
     """A start sees it too, without a wait: nothing is cached."""
     path = root / "fresh.sh"
     assert -32012 == refusal(dela, "task_start", unique_name="fresh").code
@@ -155,16 +151,14 @@ def test_a_change_of_a_file_is_seen_by_the_next_call(dela: Driver, root: Path) -
 class TestFolders:
     """A folder of the project has its own tasks, and nothing outside of the project has any."""
 
-    def test_the_tasks_of_a_folder_are_those_that_it_defines(
-        self, dela: Driver, root: Path
-    ) -> None:
+    def test_tasks_of_a_directory_are_defined_there(self, dela: Driver, root: Path) -> None:
         (task,) = dela.call("list_tasks", cwd="sub")["tasks"]
 
         assert ("hello", str(root / "sub/hello.sh")) == (task["unique_name"], task["file_path"])
         assert [] == listed(dela, cwd=str(root / "sub/deep"))
 
     @pytest.mark.parametrize("tool", ["list_tasks", "task_start"])
-    def test_a_folder_outside_is_refused_however_it_is_written(
+    def test_directory_outside_is_refused_in_any_spelling(
         self, dela: Driver, root: Path, tool: str, tmp_path: Path
     ) -> None:
         link = root / "out"
@@ -180,14 +174,14 @@ class TestFolders:
 
         assert {-32603} == found
 
-    def test_what_is_no_folder_is_refused_by_its_name(self, dela: Driver) -> None:
+    def test_path_that_is_not_a_directory_is_refused(self, dela: Driver) -> None:
         for cwd in ("nowhere", "Makefile", "sub\0"):
             code, message, data = refusal(dela, "list_tasks", cwd=cwd)
             assert (-32603, True) == (code, message.startswith("Requested cwd '"))
             assert data
 
 
-def test_the_folder_of_the_settings_is_the_root_of_the_tasks(tmp_path: Path) -> None:
+def test_root_of_the_settings_is_the_root_of_the_tasks(tmp_path: Path) -> None:
     root = project_with(tmp_path / "project", FILES, settings='root = "sub"')
     with serving(root, tmp_path / "home") as dela:
         assert ["hello"] == listed(dela)

@@ -107,9 +107,7 @@ ATTEMPTS: list[tuple[str, dict[str, Any], str]] = [
     ("given", "expected"),
     [pytest.param(*row, marks=needs(*programs.split())) for programs, *row in ATTEMPTS],
 )
-def test_what_prints_denied_is_not_run(
-    guarded: Driver, given: dict[str, Any], expected: str
-) -> None:
+def test_denied_task_does_not_run(guarded: Driver, given: dict[str, Any], expected: str) -> None:
     """The tasks are denied or not allowed."""
     found = attempt(guarded, **given)
 
@@ -118,7 +116,7 @@ def test_what_prints_denied_is_not_run(
 
 
 @pytest.mark.parametrize("folder", ["around", "linked"])
-def test_a_file_below_that_includes_a_task_or_is_a_link_to_it_is_not_allowed(
+def test_allowed_file_does_not_allow_files_that_include_or_link_it(
     guarded: Driver, folder: str
 ) -> None:
     listed = guarded.call("list_tasks", cwd=folder)["tasks"]

@@ -21,7 +21,7 @@ BUILD = {"Makefile": "build:\n\t@touch made\n"}
 
 
 @pytest.mark.thorough
-def test_the_settings_name_no_allowlist(tmp_path: Path) -> None:
+def test_settings_cannot_name_an_allowlist(tmp_path: Path) -> None:
     root = project_with(tmp_path / "p", {**BUILD, "allow.toml": entry("Directory", "/")})
     config = 'kits = ["dela"]\n[dela]\nallowlist = "/proc/self/cwd/allow.toml"\n'
     (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
@@ -35,7 +35,7 @@ def test_the_settings_name_no_allowlist(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("place", [NEW_PLACE, OLD_PLACE])
 @pytest.mark.parametrize("link", ["none", "file", "folder"])
-def test_an_allowlist_in_the_project_allows_nothing(tmp_path: Path, place: str, link: str) -> None:
+def test_allowlist_in_the_project_allows_nothing(tmp_path: Path, place: str, link: str) -> None:
     root = project_with(tmp_path / "p", BUILD)
     brought = allow(root, entry("Directory", root), place=place)
     home = root if link == "none" else tmp_path / "home"
@@ -52,7 +52,7 @@ def test_an_allowlist_in_the_project_allows_nothing(tmp_path: Path, place: str, 
     assert not (root / "made").exists()
 
 
-def test_the_users_own_allowlist_lets_a_task_start(tmp_path: Path) -> None:
+def test_allowlist_of_the_user_lets_a_task_start(tmp_path: Path) -> None:
     root = project_with(tmp_path / "p", BUILD)
     with at_home(tmp_path / "home") as home:
         allow(home, entry("Directory", root))
@@ -65,7 +65,7 @@ def test_the_users_own_allowlist_lets_a_task_start(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("kit", ["dela", "specum"])
 @pytest.mark.parametrize("root", ["../other", "link", "sub/../../other"])
-def test_the_folder_of_the_settings_is_in_the_project(tmp_path: Path, kit: str, root: str) -> None:
+def test_root_of_the_settings_must_be_in_the_project(tmp_path: Path, kit: str, root: str) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "Makefile").write_text(BUILD["Makefile"], encoding="utf-8")

@@ -78,12 +78,12 @@ def hidden(recipe: str, name: str, why: str) -> tuple[int, str]:
 class TestProfiles:
     """The share of each kind of session in the six tools."""
 
-    def test_a_session_sees_its_tools_and_no_others(self, cell: tuple[str, Driver]) -> None:
+    def test_session_sees_only_its_tools(self, cell: tuple[str, Driver]) -> None:
         recipe, driver = cell
 
         assert sorted(PROFILES[recipe]) == sorted(driver.names())
 
-    def test_every_hidden_tool_is_refused_by_the_name_of_the_recipe(
+    def test_hidden_tool_is_refused_with_the_name_of_the_recipe(
         self, cell: tuple[str, Driver]
     ) -> None:
         """Even with valid arguments, nothing is started."""
@@ -96,17 +96,13 @@ class TestProfiles:
             assert expected == driver.protocol_error(name, **given.get(name, {"pid": 1}))
         assert [] == driver.call("status")["running"]
 
-    def test_nothing_that_a_session_reads_names_a_tool_that_it_lacks(
-        self, cell: tuple[str, Driver]
-    ) -> None:
+    def test_texts_of_a_session_name_only_its_tools(self, cell: tuple[str, Driver]) -> None:
         recipe, driver = cell
 
         assert set(PROFILES[recipe]) == named(told_by(driver))
         assert set(PROFILES[recipe]) == named(driver.client.instructions or "")
 
-    def test_what_helps_after_a_refusal_is_a_tool_that_the_session_has(
-        self, cell: tuple[str, Driver]
-    ) -> None:
+    def test_refusal_advises_only_available_tools(self, cell: tuple[str, Driver]) -> None:
         recipe, driver = cell
         calls: dict[str, dict[str, Any]] = {
             "task_start": {"unique_name": "no such"},
@@ -117,7 +113,7 @@ class TestProfiles:
         for name in set(calls) & set(PROFILES[recipe]):
             assert named(str(refusal(driver, name, **calls[name]))) <= set(PROFILES[recipe])
 
-    def test_a_session_that_may_start_tasks_starts_them(self, cell: tuple[str, Driver]) -> None:
+    def test_session_with_task_start_starts_tasks(self, cell: tuple[str, Driver]) -> None:
         """A session that may only look still sees the allowed tasks."""
         recipe, driver = cell
         tasks = {task["unique_name"]: task for task in driver.call("list_tasks")["tasks"]}

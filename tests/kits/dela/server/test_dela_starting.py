@@ -91,7 +91,7 @@ def remembered(dela: Driver, name: str) -> list[int]:
 class TestCodes:
     """The four error codes of dela and their messages."""
 
-    def test_a_task_that_nobody_allowed(self, root: Path, tmp_path: Path) -> None:
+    def test_task_that_is_not_allowed_is_refused(self, root: Path, tmp_path: Path) -> None:
         with serving(root, tmp_path / "home") as dela:
             allow(tmp_path / "home")
             code, message, data = refusal(dela, "task_start", unique_name="words")
@@ -100,7 +100,7 @@ class TestCodes:
         assert "Task 'words' is not allowlisted for MCP execution" == message
         assert data.startswith("Ask a human to grant MCP access to this task")
 
-    def test_a_runner_that_is_not_there(
+    def test_missing_runner_is_refused(
         self, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("PATH", str(tmp_path))
@@ -114,24 +114,26 @@ class TestCodes:
         assert (-32011, True) == (nodes.code, "npm" in nodes.data)
 
     @pytest.mark.parametrize(("name", "runner"), [("image", "cmake"), ("deploy", "travis")])
-    def test_what_is_listed_only(self, dela: Driver, name: str, runner: str) -> None:
+    def test_task_of_a_listed_only_runner_is_refused(
+        self, dela: Driver, name: str, runner: str
+    ) -> None:
         code, message, data = refusal(dela, "task_start", unique_name=name)
 
         assert (-32011, f"Runner '{runner}' is not available for task '{name}'") == (code, message)
         assert data
 
-    def test_a_name_that_no_task_has(self, dela: Driver) -> None:
+    def test_unknown_name_is_refused(self, dela: Driver) -> None:
         message, data = "Task 'nothing' not found", "Use 'list_tasks' to see available tasks"
 
         assert Refusal(-32012, message, data) == refusal(dela, "task_start", unique_name="nothing")
 
-    def test_a_name_that_several_tasks_bear(self, dela: Driver) -> None:
+    def test_ambiguous_name_is_refused(self, dela: Driver) -> None:
         code, message, data = refusal(dela, "task_start", unique_name="build")
 
         assert (-32012, "Task 'build' not found") == (code, message)
         assert "build-m, build-n" in data
 
-    def test_what_the_system_will_not_start(self, dela: Driver) -> None:
+    def test_failed_start_is_reported(self, dela: Driver) -> None:
         message = "Failed to start process: No such file or directory"
         data = "Check if the command and arguments are valid"
 
@@ -155,7 +157,7 @@ class TestCodes:
             {"unique_name": "words", "arguments": []},
         ],
     )
-    def test_arguments_of_the_wrong_shape(self, dela: Driver, given: dict[str, Any]) -> None:
+    def test_invalid_arguments_are_refused(self, dela: Driver, given: dict[str, Any]) -> None:
         before = remembered(dela, "words")
 
         code, message, data = refusal(dela, "task_start", **given)
@@ -179,12 +181,12 @@ class TestEnds:
     """The end of a task is reported correctly."""
 
     @pytest.mark.parametrize("code", [0, 1, 7, 255])
-    def test_an_exit_code_is_told_whatever_it_is(self, dela: Driver, code: int) -> None:
+    def test_exit_code_is_reported(self, dela: Driver, code: int) -> None:
         answer = run(dela, "code", args=[str(code)])
 
         assert {"state": "exited", "exit_code": code, "initial_output": ""} == answer
 
-    def test_what_a_runner_says_of_a_failure_is_part_of_the_output(self, dela: Driver) -> None:
+    def test_message_of_the_runner_is_part_of_the_output(self, dela: Driver) -> None:
         answer = run(dela, "fail")
 
         assert ("exited", 2) == (answer["state"], answer["exit_code"])
@@ -192,7 +194,7 @@ class TestEnds:
         assert ("oops", True) == (first, "Error 3" in second)
 
     @pytest.mark.parametrize(("name", "number"), [("KILL", 9), ("TERM", 15), ("INT", 2)])
-    def test_who_ends_by_a_signal_has_failed(self, dela: Driver, name: str, number: int) -> None:
+    def test_end_by_a_signal_is_a_failure(self, dela: Driver, name: str, number: int) -> None:
         answer = run(dela, "killed", args=[name])
 
         assert ("failed", None, number) == (answer["state"], answer["exit_code"], answer["signal"])
@@ -204,7 +206,7 @@ class TestWaiting:
     """A start waits as long as requested, and never longer than the task takes."""
 
     @pytest.mark.thorough
-    def test_what_takes_longer_than_a_second_goes_on(self, dela: Driver) -> None:
+    def test_task_of_more_than_a_second_continues(self, dela: Driver) -> None:
         answer = dela.call("task_start", unique_name="hold")
 
         assert ("running", "started\n") == (answer["state"], answer["initial_output"])
@@ -241,20 +243,18 @@ class TestFurther:
         assert "MINE=a key of mine" in lines
         assert not [line for line in lines if line.startswith("RALPH_")]
 
-    def test_make_takes_both(self, dela: Driver) -> None:
+    def test_make_receives_arguments_and_variables(self, dela: Driver) -> None:
         answer = run(dela, "show", args=["X=1,2"], env={"Y": "3"})
 
         assert "X=1,2 Y=3\n" == answer["initial_output"]
 
-    def test_a_task_runs_at_the_root(self, dela: Driver, root: Path) -> None:
+    def test_task_runs_at_the_root(self, dela: Driver, root: Path) -> None:
         assert f"{root}\n{root}\n" == run(dela, "where")["initial_output"]
 
-    def test_a_task_of_the_folder_goes_before_one_of_the_root(
-        self, dela: Driver, root: Path
-    ) -> None:
+    def test_task_of_the_directory_precedes_one_of_the_root(self, dela: Driver, root: Path) -> None:
         assert f"its own\n{root}/sub\n" == run(dela, "where", cwd="sub")["initial_output"]
 
-    def test_a_task_of_the_root_runs_in_a_folder_that_has_none_of_its_name(
+    def test_script_of_the_root_runs_in_a_directory_without_that_name(
         self, dela: Driver, root: Path
     ) -> None:
         there = root / "other"
@@ -265,7 +265,7 @@ class TestFurther:
 class TestMuch:
     """An answer has at most 8,192 bytes, and reports omissions."""
 
-    def test_of_many_lines_the_newest_are_answered_and_all_can_be_read(self, dela: Driver) -> None:
+    def test_answer_has_the_newest_lines_and_all_can_be_read(self, dela: Driver) -> None:
         failed, text = dela.ask(
             "task_start", {"unique_name": "much", "wait_for_exit_seconds": WHOLE}
         )
@@ -280,7 +280,7 @@ class TestMuch:
         output = dela.call("task_output", pid=answer["pid"], lines=1)
         assert (2000, ["line 2000"]) == (output["total_lines"], output["lines"])
 
-    def test_of_one_long_line_the_end_is_answered(self, dela: Driver) -> None:
+    def test_answer_has_the_end_of_a_long_line(self, dela: Driver) -> None:
         failed, text = dela.ask(
             "task_start", {"unique_name": "long_line", "wait_for_exit_seconds": WHOLE}
         )
@@ -291,7 +291,7 @@ class TestMuch:
         assert "...x" == answer["initial_output"][-4:]
 
 
-def test_no_more_tasks_run_at_once_than_the_settings_say(tmp_path: Path) -> None:
+def test_settings_limit_the_running_tasks(tmp_path: Path) -> None:
     """Ended tasks do not count."""
     root = project_with(tmp_path / "project", FILES, settings="max_jobs = 2")
     with serving(root, tmp_path / "home") as dela:
@@ -306,7 +306,7 @@ def test_no_more_tasks_run_at_once_than_the_settings_say(tmp_path: Path) -> None
         assert "exited" == run(dela, "code", args=["0"])["state"]
 
 
-def test_further_arguments_can_be_left_out_of_a_project(tmp_path: Path) -> None:
+def test_settings_can_forbid_arguments(tmp_path: Path) -> None:
     root = project_with(tmp_path / "project", FILES, settings="allow_args = false")
     with at_home(tmp_path / "home") as home, connected(root, kit="dela") as dela:
         allow(home, entry("Directory", root))

@@ -42,7 +42,7 @@ def config_of(root: Path, tree: Path) -> Path:
 
 
 @pytest.mark.thorough
-def test_an_entry_on_a_file_of_the_project_holds_for_it_in_a_work_tree(
+def test_entry_on_a_file_of_the_project_applies_in_a_worktree(
     root: Path, linked: Path, tmp_path: Path
 ) -> None:
     allow(tmp_path / "home", entry("Task", root / "Makefile", "where"))
@@ -58,7 +58,7 @@ def test_an_entry_on_a_file_of_the_project_holds_for_it_in_a_work_tree(
 
 
 @pytest.mark.thorough
-def test_a_denial_holds_there_too(root: Path, linked: Path, tmp_path: Path) -> None:
+def test_denial_applies_in_a_worktree(root: Path, linked: Path, tmp_path: Path) -> None:
     allow(
         tmp_path / "home", entry("Directory", tmp_path), entry("Deny", root / "Makefile", "other")
     )

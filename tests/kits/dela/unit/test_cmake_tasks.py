@@ -88,20 +88,22 @@ def test_targets_and_their_comments_are_read_as_cmake_reads_them(tmp_path: Path)
         ("\\", []),
     ],
 )
-def test_odd_calls(tmp_path: Path, text: str, expected: list[tuple[str, str | None]]) -> None:
+def test_unusual_calls_are_read_as_cmake_reads_them(
+    tmp_path: Path, text: str, expected: list[tuple[str, str | None]]
+) -> None:
     found = [(task.name, task.description) for task in cmake_tasks(folder(tmp_path, text))]
 
     assert expected == found
 
 
-def test_a_file_in_another_encoding_is_named(tmp_path: Path) -> None:
+def test_file_in_another_encoding_is_named(tmp_path: Path) -> None:
     (tmp_path / "CMakeLists.txt").write_bytes(b"# \xe9t\xe9\n")
 
     with pytest.raises(UnreadableError, match="line 1 is not UTF-8"):
         list(cmake_tasks(Folder(str(tmp_path), str(tmp_path))))
 
 
-def test_a_folder_without_the_file_has_no_tasks(tmp_path: Path) -> None:
+def test_directory_without_the_file_has_no_tasks(tmp_path: Path) -> None:
     (tmp_path / "cmakelists.txt").write_text("add_custom_target(a)", encoding="utf-8")
 
     assert [] == list(cmake_tasks(Folder(str(tmp_path), str(tmp_path))))
@@ -140,7 +142,7 @@ OWNERS = {
 }
 
 
-def test_targets_of_included_files_and_added_folders_are_listed(tmp_path: Path) -> None:
+def test_targets_of_included_files_and_added_directories_are_listed(tmp_path: Path) -> None:
     place = folder(tmp_path, **SEVERAL)
     tasks = list(cmake_tasks(place))
 
@@ -162,9 +164,7 @@ def test_targets_of_included_files_and_added_folders_are_listed(tmp_path: Path) 
         ("include(bad.cmake)", "line 1 is not UTF-8"),
     ],
 )
-def test_a_file_that_cmake_names_and_is_not_read_is_reported(
-    tmp_path: Path, command: str, why: str
-) -> None:
+def test_unusable_named_file_is_reported(tmp_path: Path, command: str, why: str) -> None:
     (tmp_path / "out.cmake").write_text("add_custom_target(stolen)\n", encoding="utf-8")
     root = tmp_path / "project"
     root.mkdir()
@@ -219,7 +219,7 @@ HEAD = "cmake_minimum_required(VERSION 3.5)\nproject(kit NONE)\n"
 
 
 @pytest.mark.parametrize("case", COMPUTED)
-def test_names_that_plain_text_makes_are_listed(tmp_path: Path, case: str) -> None:
+def test_names_from_variables_and_loops_are_listed(tmp_path: Path, case: str) -> None:
     text, names = COMPUTED[case]
     place = folder(tmp_path, HEAD + text, **FILES)
 
@@ -273,5 +273,5 @@ add_custom_target(four)
         "foreach(a b)\nadd_custom_target(",
     ],
 )
-def test_what_cannot_be_computed_soon_is_left_out(tmp_path: Path, text: str) -> None:
+def test_expensive_names_are_left_out(tmp_path: Path, text: str) -> None:
     assert [] == [task.name for task in cmake_tasks(folder(tmp_path, text))]

@@ -27,7 +27,7 @@ def services(root: Path, text: str) -> list[tuple[str, tuple[str, ...], str | No
     return [(task.name, task.argv, task.description) for task in tasks[2:]]
 
 
-def test_up_and_down_come_before_the_services_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_up_and_down_precede_the_services_in_file_order(tmp_path: Path) -> None:
     tasks = list(compose_tasks(folder(tmp_path, "services: {web: {image: w}, db: {image: d}}")))
 
     assert [
@@ -41,7 +41,7 @@ def test_up_and_down_come_before_the_services_in_the_order_of_the_file(tmp_path:
     }
 
 
-def test_merged_keys_are_followed_and_are_no_services(tmp_path: Path) -> None:
+def test_merged_keys_are_followed(tmp_path: Path) -> None:
     text = """
 x-services: &shared {one: {image: shared}, two: {image: two}}
 x-body: &body {image: base}
@@ -55,7 +55,7 @@ services:
     assert [("one", "image base"), ("two", "image two"), ("three", "image first")] == found
 
 
-def test_the_file_that_compose_prefers_counts_alone(tmp_path: Path) -> None:
+def test_only_the_preferred_file_counts(tmp_path: Path) -> None:
     names = [
         "compose.yaml",
         "compose.yml",
@@ -77,7 +77,7 @@ def test_the_file_that_compose_prefers_counts_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["docker-compose.txt", "my-docker-compose.a.yml", "compose.a.yml"])
-def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
+def test_other_file_names_do_not_count(tmp_path: Path, name: str) -> None:
     assert [] == list(compose_tasks(folder(tmp_path, "services: {}", name)))
 
 
@@ -92,7 +92,7 @@ def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
         ("a: b\nc: ]", "line 2: is not valid YAML"),
     ],
 )
-def test_a_file_that_is_no_compose_file_is_named(tmp_path: Path, text: str, why: str) -> None:
+def test_invalid_compose_file_is_named(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(UnreadableError, match=why):
         list(compose_tasks(folder(tmp_path, text)))
 
@@ -270,7 +270,7 @@ def test_compose_lists_the_same_services(
     assert sorted(names) == sorted(done.stdout.split())
 
 
-def test_a_service_is_of_the_first_file_and_described_by_all(tmp_path: Path) -> None:
+def test_service_belongs_to_the_first_file_and_is_described_by_all(tmp_path: Path) -> None:
     base = "services: {web: {image: old, build: {context: ./web}}, db: {image: d}}"
     more = "services: {web: {image: new, build: {target: dev}}, db: {build: ./db}}"
     found = list(compose_tasks(written(tmp_path, {"compose.yaml": base, OVERRIDES[0]: more})))
@@ -281,7 +281,7 @@ def test_a_service_is_of_the_first_file_and_described_by_all(tmp_path: Path) -> 
     assert {"compose.yaml"} == {Path(task.path).name for task in found}
 
 
-def test_the_environment_goes_before_the_file_of_variables(
+def test_environment_precedes_the_variable_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = {name: service(name.partition(".")[0]) for name in ("a.yaml", "b.yaml", "c.yaml")}
@@ -311,7 +311,7 @@ def test_the_environment_goes_before_the_file_of_variables(
         ("include: [broken.yaml]", "is not a Compose file: it must be a mapping"),
     ],
 )
-def test_an_include_that_is_not_read_is_reported(tmp_path: Path, text: str, why: str) -> None:
+def test_unusable_include_is_reported(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "out.yaml").write_text(service("stolen"), encoding="utf-8")
     project = tmp_path / "project"
     files = {"back.yaml": "include: [compose.yaml]", "broken.yaml": "- a", "a.yaml": service("a")}
@@ -325,7 +325,7 @@ def test_an_include_that_is_not_read_is_reported(tmp_path: Path, text: str, why:
 
 
 @pytest.mark.parametrize("name", ["../out.yaml", "/etc/passwd", "missing.yaml", ""])
-def test_a_file_of_the_variable_that_is_not_read_is_reported(tmp_path: Path, name: str) -> None:
+def test_unusable_file_of_the_variable_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "out.yaml").write_text(service("stolen"), encoding="utf-8")
     files = {".env": f"COMPOSE_FILE=a.yaml:{name}\n", "a.yaml": service("a")}
     root = written(tmp_path / "project", files)

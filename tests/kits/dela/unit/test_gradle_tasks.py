@@ -51,7 +51,7 @@ def listed(root: Path, text: str, name: str = KOTLIN) -> list[Task]:
         ("tasks.named('test') { description = 'x' }", []),
     ],
 )
-def test_the_tasks_of_a_groovy_script_are_found(
+def test_tasks_of_a_groovy_script_are_found(
     tmp_path: Path, text: str, expected: list[tuple[str, str | None]]
 ) -> None:
     assert expected == [(task.name, task.description) for task in listed(tmp_path, text, GROOVY)]
@@ -80,7 +80,7 @@ def test_the_tasks_of_a_groovy_script_are_found(
         ('publications { create<MavenPublication>("maven") }', []),
     ],
 )
-def test_the_tasks_of_a_kotlin_script_are_found(
+def test_tasks_of_a_kotlin_script_are_found(
     tmp_path: Path, text: str, expected: list[tuple[str, str | None]]
 ) -> None:
     assert expected == [(task.name, task.description) for task in listed(tmp_path, text)]
@@ -128,7 +128,7 @@ def test_comments_strings_and_computed_names_make_no_tasks(tmp_path: Path, text:
         ('task a { description = "first" }\ntasks.create("a") { description = "b" }', "first"),
     ],
 )
-def test_a_description_stands_within_the_braces_of_its_task(
+def test_description_is_inside_the_braces_of_its_task(
     tmp_path: Path, text: str, expected: str | None
 ) -> None:
     assert [("a", expected)] == [(task.name, task.description) for task in listed(tmp_path, text)]
@@ -151,9 +151,7 @@ def test_a_description_stands_within_the_braces_of_its_task(
         ("plugins { id 'com.example.java-conventions' }", []),
     ],
 )
-def test_a_plugin_brings_its_tasks_where_it_is_applied(
-    tmp_path: Path, text: str, expected: list[str]
-) -> None:
+def test_applied_plugin_adds_its_tasks(tmp_path: Path, text: str, expected: list[str]) -> None:
     """All ids of a block count, by full name."""
     found = listed(tmp_path, text)
 
@@ -161,7 +159,7 @@ def test_a_plugin_brings_its_tasks_where_it_is_applied(
     assert all(task.description for task in found)
 
 
-def test_a_plugin_may_be_named_by_the_version_catalog(tmp_path: Path) -> None:
+def test_plugin_may_be_named_by_the_version_catalog(tmp_path: Path) -> None:
     catalog = tmp_path / "gradle/libs.versions.toml"
     catalog.parent.mkdir()
     text = "plugins { alias(libs.plugins.java.app)\n alias(libs.plugins.boot) }"
@@ -179,9 +177,7 @@ def test_a_plugin_may_be_named_by_the_version_catalog(tmp_path: Path) -> None:
     ("catalog", "why"),
     [("[plugins", "is not valid TOML"), ("plugins = 3\n", ""), ("[plugins]\na=1", "")],
 )
-def test_a_broken_catalog_leaves_the_script_readable(
-    tmp_path: Path, catalog: str, why: str
-) -> None:
+def test_broken_catalog_does_not_hide_the_script(tmp_path: Path, catalog: str, why: str) -> None:
     path = tmp_path / "gradle/libs.versions.toml"
     path.parent.mkdir()
     path.write_text(catalog, encoding="utf-8")
@@ -191,7 +187,7 @@ def test_a_broken_catalog_leaves_the_script_readable(
     assert [why] * bool(why) == [words[: len(why)] for _, words in root.problems]
 
 
-def test_each_name_is_listed_once_and_the_script_s_own_comes_first(tmp_path: Path) -> None:
+def test_each_name_is_listed_once_with_the_scripts_own_first(tmp_path: Path) -> None:
     text = "plugins { java; application }\ntasks.register('clean') { description = 'mine' }"
 
     tasks = listed(tmp_path, text)
@@ -200,7 +196,7 @@ def test_each_name_is_listed_once_and_the_script_s_own_comes_first(tmp_path: Pat
     assert "mine" == tasks[0].description
 
 
-def test_every_project_has_the_reports_and_its_script_s_path(tmp_path: Path) -> None:
+def test_every_project_has_the_reports(tmp_path: Path) -> None:
     tasks = list(gradle_tasks(folder(tmp_path, "", GROOVY)))
 
     assert [(name, ("gradle", name), "gradle") for name in REPORTS] == [
@@ -209,7 +205,7 @@ def test_every_project_has_the_reports_and_its_script_s_path(tmp_path: Path) -> 
     assert {str((tmp_path / GROOVY).resolve())} == {task.path for task in tasks}
 
 
-def test_the_groovy_script_counts_where_there_are_both(tmp_path: Path) -> None:
+def test_groovy_script_precedes_the_kotlin_script(tmp_path: Path) -> None:
     """Gradle itself looks for it first."""
     folder(tmp_path, 'task("kotlin")', KOTLIN)
 
@@ -268,7 +264,7 @@ BUILDS = {
 
 
 @pytest.mark.parametrize("case", BUILDS)
-def test_the_root_of_a_build_runs_the_tasks_of_its_modules(tmp_path: Path, case: str) -> None:
+def test_root_of_a_build_runs_the_tasks_of_its_modules(tmp_path: Path, case: str) -> None:
     files, expected = BUILDS[case]
     root = build(tmp_path / "root", files)
     tasks = list(gradle_tasks(Folder(str(root), str(root))))
@@ -279,7 +275,7 @@ def test_the_root_of_a_build_runs_the_tasks_of_its_modules(tmp_path: Path, case:
     assert {str(root)} == {str(Path(task.path).parent) for task in tasks}
 
 
-def test_a_module_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
+def test_unreadable_module_is_reported(tmp_path: Path) -> None:
     root = build(tmp_path, {"settings.gradle": "include 'a'", "a/build.gradle": ""})
     (root / "a/build.gradle").write_bytes(b"\xff")
     folder = Folder(str(root), str(root))
@@ -288,7 +284,7 @@ def test_a_module_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     assert [(str(root / "a/build.gradle"), "line 1 is not UTF-8")] == folder.problems
 
 
-def test_a_module_is_built_by_the_wrapper_and_the_catalog_of_a_folder_around_it(
+def test_module_uses_the_wrapper_and_the_catalog_of_a_parent_directory(
     tmp_path: Path,
 ) -> None:
     files = {"a/b/build.gradle.kts": "plugins { alias(libs.plugins.android.app) }"}
@@ -315,7 +311,7 @@ def test_no_wrapper_above_the_root_is_run(tmp_path: Path) -> None:
     assert all(path.startswith(folder.root) for path in folder.stamps)  # no path above the root
 
 
-def test_a_folder_without_a_script_has_no_tasks(tmp_path: Path) -> None:
+def test_directory_without_a_script_has_no_tasks(tmp_path: Path) -> None:
     assert [] == list(gradle_tasks(folder(tmp_path, "task x", "other.gradle")))
 
 
@@ -362,7 +358,7 @@ def test_no_text_breaks_the_reader(text: str) -> None:
         'apply from: "$projectDir/gradle/more.gradle"',
     ],
 )
-def test_tasks_of_a_script_that_is_applied_are_listed(tmp_path: Path, line: str) -> None:
+def test_tasks_of_an_applied_script_are_listed(tmp_path: Path, line: str) -> None:
     (tmp_path / "gradle").mkdir()
     more = tmp_path / "gradle/more.gradle"
     more.write_text(
@@ -393,9 +389,7 @@ def test_tasks_of_a_script_that_is_applied_are_listed(tmp_path: Path, line: str)
         ("bad.gradle", "line 1 is not UTF-8"),
     ],
 )
-def test_a_script_that_is_applied_and_not_read_is_reported(
-    tmp_path: Path, name: str, why: str
-) -> None:
+def test_unusable_applied_script_is_reported(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "out.gradle").write_text("task stolen\n", encoding="utf-8")
     root = tmp_path / "project"
     root.mkdir()

@@ -122,7 +122,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize(("text", "expected"), NAMES.values(), ids=NAMES.keys())
-def test_the_targets_of_every_kind_of_line_are_those_that_make_knows(
+def test_targets_of_every_kind_of_line_are_listed_as_make_knows_them(
     tmp_path: Path, text: str, expected: list[str]
 ) -> None:
     folder = written(tmp_path, Makefile=text)
@@ -175,7 +175,7 @@ DESCRIPTIONS = {
 
 
 @pytest.mark.parametrize(("text", "expected"), DESCRIPTIONS.values(), ids=DESCRIPTIONS.keys())
-def test_a_target_is_described_by_help_then_a_comment_then_its_message(
+def test_target_is_described_by_help_then_a_comment_then_its_message(
     tmp_path: Path, text: str, expected: str | None
 ) -> None:
     assert expected == dict(listed(written(tmp_path, Makefile=text)))["a"]
@@ -189,7 +189,7 @@ def test_a_target_is_described_by_help_then_a_comment_then_its_message(
         ("a: ## costs 5$, or $5", "costs 5$, or $5"),
     ],
 )
-def test_a_variable_in_a_description_stands_as_its_name(
+def test_variable_in_a_description_is_shown_by_name(
     tmp_path: Path, text: str, expected: str
 ) -> None:
     (tmp_path / "Makefile").write_text(text + "\n", encoding="utf-8")
@@ -207,7 +207,7 @@ def test_a_variable_in_a_description_stands_as_its_name(
         (("MakeFile", "gnumakefile"), None),
     ],
 )
-def test_the_makefile_is_the_one_that_make_takes(
+def test_makefile_is_chosen_in_the_order_of_make(
     tmp_path: Path, there: Sequence[str], expected: str | None
 ) -> None:
     for name in there:
@@ -249,7 +249,7 @@ def test_files_that_include_each_other_are_read_once(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_a_very_long_chain_of_includes_is_followed(tmp_path: Path) -> None:
+def test_long_chain_of_includes_is_followed(tmp_path: Path) -> None:
     count = 1500
     for number in range(count):
         (tmp_path / f"{number}.mk").write_text(
@@ -285,7 +285,7 @@ def test_a_very_long_chain_of_includes_is_followed(tmp_path: Path) -> None:
         ("a:\nb\nc\nifdef d\n", ["line 2: is not a rule, assignment or recipe"]),
     ],
 )
-def test_what_make_would_refuse_is_reported_and_the_rest_is_listed(
+def test_faults_of_a_makefile_are_reported_and_the_rest_is_listed(
     tmp_path: Path, text: str, expected: list[str]
 ) -> None:
     folder = written(tmp_path, Makefile=text)
@@ -294,7 +294,7 @@ def test_what_make_would_refuse_is_reported_and_the_rest_is_listed(
     assert [(str(Path(folder.path, "Makefile")), why) for why in expected] == folder.problems
 
 
-def test_an_include_that_cannot_be_read_leaves_the_rest(tmp_path: Path) -> None:
+def test_unreadable_include_does_not_hide_the_rest(tmp_path: Path) -> None:
     (tmp_path / "bad.mk").write_bytes(b"x:\n\xff:\n")
     folder = written(tmp_path, Makefile="a:\n-include bad.mk\ninclude good.mk\n")
     written(tmp_path, good__mk="b:\n<<<<<<< HEAD\n")
@@ -306,7 +306,7 @@ def test_an_include_that_cannot_be_read_leaves_the_rest(tmp_path: Path) -> None:
     ] == folder.problems
 
 
-def test_an_include_outside_of_the_project_is_not_read(tmp_path: Path) -> None:
+def test_include_outside_of_the_project_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "secret.mk").write_text("secret:\n", encoding="utf-8")
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -320,7 +320,7 @@ def test_an_include_outside_of_the_project_is_not_read(tmp_path: Path) -> None:
     ] == [why for _, why in folder.problems]
 
 
-def test_a_makefile_that_is_no_text_cannot_be_used(tmp_path: Path) -> None:
+def test_makefile_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "Makefile").write_bytes(b"a:\n\xff")
 
     with pytest.raises(UnreadableError, match="line 2 is not UTF-8"):
@@ -336,7 +336,7 @@ def test_every_file_that_was_read_or_looked_for_is_remembered(tmp_path: Path) ->
     )
 
 
-def test_nothing_of_a_makefile_is_run(tmp_path: Path) -> None:
+def test_listing_runs_nothing_of_a_makefile(tmp_path: Path) -> None:
     text = "A := $(shell touch ran)\n$(shell touch ran):\nB != touch ran\na: $(A)\n\ttouch ran\n"
     folder = written(tmp_path, Makefile=text)
 
@@ -345,7 +345,7 @@ def test_nothing_of_a_makefile_is_run(tmp_path: Path) -> None:
 
 
 @given(st.text(alphabet="ab:;=#$(){}\\\t\n &%.,>\x00é", max_size=80))
-def test_no_text_is_too_odd_to_be_read(text: str) -> None:
+def test_any_text_can_be_read(text: str) -> None:
     for statement in Makefile(text, RecipePrefix(), Variables(Folder("/", "/"), {})).statements():
         assert statement is not None
 
@@ -494,7 +494,7 @@ def test_targets_that_variables_name_are_listed(
 @pytest.mark.slow
 @pytest.mark.skipif(MAKE is None, reason="the machine has no make")
 @pytest.mark.parametrize("text", [text for text, _ in VARIABLES.values()], ids=VARIABLES.keys())
-def test_make_itself_has_just_the_targets_that_are_listed(tmp_path: Path, text: str) -> None:
+def test_make_itself_has_exactly_the_listed_targets(tmp_path: Path, text: str) -> None:
     folder = with_more(tmp_path, text)
     database = make(tmp_path, "-pRrq", ":").stdout.partition("\n# Files\n")[2]
     files = re.split(r"\n\n", database)
@@ -521,7 +521,7 @@ def test_make_itself_has_just_the_targets_that_are_listed(tmp_path: Path, text: 
         "A = $(B)$(B)\nB = $(C)$(C)\nC = $(D)$(D)\nD = " + "x" * 60_000 + "\na $(A):\n",
     ],
 )
-def test_a_target_that_only_make_can_name_is_left_out(tmp_path: Path, text: str) -> None:
+def test_target_that_only_make_can_name_is_left_out(tmp_path: Path, text: str) -> None:
     folder = written(tmp_path, Makefile=text)
 
     assert [("a", None)] == listed(folder)
@@ -537,7 +537,7 @@ def test_a_target_that_only_make_can_name_is_left_out(tmp_path: Path, text: str)
         ("ifdef SWITCH\na:\nelse ifdef NO\nb:\nelse\nc:\nendif\n", ["a", "c"]),
     ],
 )
-def test_both_sides_of_a_condition_that_only_make_knows_are_listed(
+def test_both_sides_of_an_unknown_condition_are_listed(
     tmp_path: Path, text: str, names: list[str]
 ) -> None:
     folder = written(tmp_path, Makefile=f"SWITCH := $(shell true)\n{text}")
@@ -545,7 +545,7 @@ def test_both_sides_of_a_condition_that_only_make_knows_are_listed(
     assert names == [name for name, _ in listed(folder)]
 
 
-def test_variables_of_the_environment_are_those_of_make(
+def test_environment_variables_count_as_in_make(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAGE", "dev")
@@ -566,7 +566,7 @@ def test_makefiles_of_the_environment_are_read_first(
     assert not folder.problems
 
 
-def test_patterns_of_includes_stay_in_the_project(tmp_path: Path) -> None:
+def test_include_patterns_stay_in_the_project(tmp_path: Path) -> None:
     (tmp_path / "secret.mk").write_text("secret:\n", encoding="utf-8")
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -597,7 +597,7 @@ $(foreach n,a b,$(eval $(call R,$(n))))
 @pytest.mark.slow
 @pytest.mark.skipif(MAKE is None, reason="the machine has no make")
 @pytest.mark.parametrize("case", COMPARED)
-def test_the_list_is_that_of_the_database_of_make(case: str, tmp_path: Path) -> None:
+def test_list_equals_the_database_of_make(case: str, tmp_path: Path) -> None:
     folder = written(tmp_path, Makefile=COMPARED[case])
     lines = make(tmp_path, "-pqR").stdout.partition("\n# Files\n")[2].split("\n")
     pairs = zip(["", *lines], lines, strict=False)

@@ -50,7 +50,7 @@ def goals(root: Path, text: str) -> list[tuple[str, tuple[str, ...], str | None]
         "<project><!-- no plugins --><build>text</build><build/></project>",
     ],
 )
-def test_what_cannot_be_asked_for_by_name_is_not_listed(tmp_path: Path, text: str) -> None:
+def test_goal_without_a_usable_name_is_not_listed(tmp_path: Path, text: str) -> None:
     assert [] == goals(tmp_path, text)
 
 
@@ -158,7 +158,7 @@ FILES: dict[str, tuple[dict[str, str], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", FILES)
-def test_parents_and_modules_count_as_they_do_for_maven(tmp_path: Path, case: str) -> None:
+def test_parents_and_modules_count_as_in_maven(tmp_path: Path, case: str) -> None:
     files, names = FILES[case]
     project = tmp_path / "project"
     for name, text in files.items():
@@ -213,7 +213,7 @@ def test_an_activation_counts_unless_the_arguments_name_the_profile(
         ("<modules><module>bad</module></modules>", "is not valid XML"),
     ],
 )
-def test_a_module_that_cannot_be_used_is_reported(tmp_path: Path, text: str, problem: str) -> None:
+def test_unusable_module_is_reported(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out/pom.xml").write_text(f"<project>{EXEC}</project>", encoding="utf-8")
     (tmp_path / "project/bad").mkdir(parents=True)
@@ -240,7 +240,7 @@ def test_a_module_that_cannot_be_used_is_reported(tmp_path: Path, text: str, pro
         ),
     ],
 )
-def test_a_file_that_is_no_project_is_named(tmp_path: Path, text: str, why: str) -> None:
+def test_file_that_is_not_a_project_is_named(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "pom.xml").write_text(text, encoding="utf-8")
 
     with pytest.raises(UnreadableError, match=why) as raised:
@@ -249,7 +249,7 @@ def test_a_file_that_is_no_project_is_named(tmp_path: Path, text: str, why: str)
     assert str(tmp_path / "pom.xml") == raised.value.path
 
 
-def test_a_folder_without_a_pom_has_no_tasks(tmp_path: Path) -> None:
+def test_directory_without_a_pom_has_no_tasks(tmp_path: Path) -> None:
     (tmp_path / "Pom.xml").write_text("<project/>", encoding="utf-8")
 
     assert [] == list(maven_tasks(Folder(str(tmp_path), str(tmp_path))))

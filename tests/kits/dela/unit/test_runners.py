@@ -35,7 +35,7 @@ def write_program(folder: Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def test_the_answer_is_code_output_and_complaint(programs: Path, folder: Folder) -> None:
+def test_answer_has_code_output_and_complaint(programs: Path, folder: Folder) -> None:
     write_program(programs, 'echo "$1"; pwd -P; echo; printf "\\n no:\\t%s \\n" "$2" >&2; exit 7')
     answer = runners.query(folder, "runner", "a b", "$HOME")
 
@@ -45,7 +45,7 @@ def test_the_answer_is_code_output_and_complaint(programs: Path, folder: Folder)
     assert ["no: $HOME"] == answer.complaint
 
 
-def test_there_is_no_input(programs: Path, folder: Folder) -> None:
+def test_runner_gets_no_input(programs: Path, folder: Folder) -> None:
     """A child with the server's input would take requests of the client away (R2)."""
     write_program(programs, "cat; echo end")
     answer = runners.query(folder, "runner")
@@ -54,7 +54,7 @@ def test_there_is_no_input(programs: Path, folder: Folder) -> None:
     assert "end\n" == answer.output
 
 
-def test_it_gets_no_keys_of_the_project(
+def test_runner_gets_no_secrets_of_the_project(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A justfile may run any program for its answer."""
@@ -73,9 +73,7 @@ def test_it_gets_no_keys_of_the_project(
     assert not [line for line in lines if line.startswith(("RALPH_", "SHOP_DSN"))]
 
 
-def test_a_program_that_is_not_there_or_cannot_start_gives_no_answer(
-    programs: Path, folder: Folder
-) -> None:
+def test_missing_program_gives_no_answer(programs: Path, folder: Folder) -> None:
     assert None is runners.query(folder, "runner")
     (programs / "runner").write_bytes(b"\x7fELF")
     (programs / "runner").chmod(0o755)
@@ -83,9 +81,7 @@ def test_a_program_that_is_not_there_or_cannot_start_gives_no_answer(
     assert None is runners.query(folder, "runner")
 
 
-def test_a_program_of_the_project_is_never_run(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_program_of_the_project_never_runs(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Listing tasks must not run files of the project."""
     place = Path(folder.path, "bin")
     place.mkdir()
@@ -96,7 +92,7 @@ def test_a_program_of_the_project_is_never_run(
     assert not Path(folder.path, "ran").exists()
 
 
-def test_a_program_is_never_looked_for_where_the_server_happens_to_be(
+def test_program_is_not_searched_in_the_current_directory(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A relative path found there would be resolved in the project."""
@@ -109,7 +105,7 @@ def test_a_program_is_never_looked_for_where_the_server_happens_to_be(
     assert not Path(folder.path, "ran").exists()
 
 
-def test_who_says_too_much_gives_no_answer(
+def test_too_much_output_gives_no_answer(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runners, "LARGEST", 1 << 16)
@@ -118,7 +114,7 @@ def test_who_says_too_much_gives_no_answer(
     assert None is runners.query(folder, "runner")
 
 
-def test_who_takes_too_long_is_ended_with_all_that_it_started(
+def test_slow_program_is_killed_with_its_children(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runners, "PATIENCE", 0.7)
@@ -137,7 +133,7 @@ def test_who_takes_too_long_is_ended_with_all_that_it_started(
     os.close(reader)
 
 
-def test_who_leaves_a_child_behind_that_keeps_the_output_open_gives_no_answer(
+def test_child_that_keeps_the_output_open_gives_no_answer(
     programs: Path, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runners, "PATIENCE", 0.3)

@@ -51,10 +51,10 @@ def test_jobs_are_listed_by_name_with_their_scripts(
 
 
 @pytest.mark.parametrize("text", ["- a", "word", "a: ]"])
-def test_a_file_without_a_mapping_is_named(tmp_path: Path, text: str) -> None:
+def test_file_without_a_mapping_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(UnreadableError, match=r"must be a mapping|is not valid YAML"):
         list(travis_tasks(folder(tmp_path, text)))
 
 
-def test_a_folder_without_the_file_has_no_tasks(tmp_path: Path) -> None:
+def test_directory_without_the_file_has_no_tasks(tmp_path: Path) -> None:
     assert [] == list(travis_tasks(Folder(str(tmp_path), str(tmp_path))))

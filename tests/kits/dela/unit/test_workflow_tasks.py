@@ -22,7 +22,7 @@ def folder(root: Path, files: dict[str, str]) -> Folder:
     return Folder(str(root), str(root))
 
 
-def test_each_file_is_a_task_that_runs_this_file_alone(tmp_path: Path) -> None:
+def test_each_workflow_file_is_a_task_for_this_file(tmp_path: Path) -> None:
     """Naming only the folder would have act run all of them."""
     names = [
         ".github/workflows/a.yml",
@@ -55,7 +55,9 @@ def test_each_file_is_a_task_that_runs_this_file_alone(tmp_path: Path) -> None:
         ("", None),
     ],
 )
-def test_a_workflow_s_name_describes_it(tmp_path: Path, line: str, description: str | None) -> None:
+def test_name_of_a_workflow_describes_it(
+    tmp_path: Path, line: str, description: str | None
+) -> None:
     root = folder(tmp_path, {".github/workflows/ci.yml": f"{line}\n{JOBS}"})
 
     assert [("ci", description)] == [(task.name, task.description) for task in workflow_tasks(root)]
@@ -73,9 +75,7 @@ def test_a_workflow_s_name_describes_it(tmp_path: Path, line: str, description: 
         ("a: ]", "line 1: is not valid YAML"),
     ],
 )
-def test_a_file_without_jobs_is_reported_and_the_others_are_kept(
-    tmp_path: Path, text: str, why: str
-) -> None:
+def test_file_without_jobs_is_reported(tmp_path: Path, text: str, why: str) -> None:
     root = folder(tmp_path, {".github/workflows/a.yml": text, ".github/workflows/b.yml": JOBS})
 
     assert ["b"] == [task.name for task in workflow_tasks(root)]
@@ -90,7 +90,7 @@ def test_files_of_one_stem_are_two_tasks(tmp_path: Path) -> None:
     assert ["ci", "ci"] == [task.name for task in workflow_tasks(root)]
 
 
-def test_what_is_no_workflow_file_is_passed_over(tmp_path: Path) -> None:
+def test_other_files_are_not_workflows(tmp_path: Path) -> None:
     ignored = ["a.txt", ".hidden.yml", " .yml", "a\nb.yml"]
     root = folder(tmp_path, {f".github/workflows/{name}": "" for name in ignored})
 
@@ -99,7 +99,7 @@ def test_what_is_no_workflow_file_is_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".github/workflows/a.yml", "workflow.yaml", "workflows/a.yml"])
-def test_a_workflow_that_appears_is_noticed(tmp_path: Path, name: str) -> None:
+def test_new_workflow_is_noticed(tmp_path: Path, name: str) -> None:
     root = Folder(str(tmp_path), str(tmp_path))
     assert [] == list(workflow_tasks(root))
 
