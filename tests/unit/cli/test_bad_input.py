@@ -244,7 +244,7 @@ def test_a_full_disk_keeps_the_config_that_was_there(tmp_path: Path) -> None:
     [
         *(("loop",), ("loop", "--dry-run"), ("launch", "--next"), ("task", "list"), ("status",)),
         *(("undo",), ("log",), ("db", "backup"), ("db", "ledger", "status"), ("export",)),
-        *(("worker", "add", "x"), ("worker", "list"), ("worker", "revoke", "x")),
+        *(("worker", "list"), ("worker", "revoke", "x")),
         *(("session", "create", "yap"), ("session", "revoke", "x"), ("project", "show")),
     ],
 )
