@@ -439,7 +439,7 @@ def _tree(path: str | None) -> str:
 def _merge(record: SessionRecord, holds: bool) -> str:
     """Return the location of a session's work, if the session had its own worktree.
 
-    While its merge is pending, it keeps its claim.
+    While that is not merged, it has a claim or is in the merge queue.
     """
     if record.merged:
         return f"merged as {line(record.merged[:COMMIT])}"

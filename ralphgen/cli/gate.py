@@ -45,6 +45,9 @@ def gate(
     tries: Annotated[
         int, typer.Option(min=1, metavar="N", help="With --hook: block at most N times.")
     ] = TRIES,
+    enqueue: Annotated[
+        bool, typer.Option("--enqueue", help="If proved, enter HEAD into the merge queue.")
+    ] = False,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
@@ -54,12 +57,14 @@ def gate(
     Runs the checks and compares the protected files, as when a task is set to done. Exits with 0 if
     the files are proved, 1 if not, 2 for wrong usage, and 3 if no check applies.
     """
-    from ralphgen.loop.gate import GateRequest
+    from ralphgen.loop.gate import GateRequest, enter_head
 
-    request = GateRequest(task, base, tuple(allow_protected or ()), receipt is not None)
+    of_commit = receipt is not None or enqueue
+    request = GateRequest(task, base, tuple(allow_protected or ()), of_commit)
     if hook:
-        if receipt is not None or as_json:
-            raise UsageError("--hook cannot be combined with --receipt and --json", "omit them")
+        if of_commit or as_json:
+            text = "--hook cannot be combined with --receipt, --enqueue and --json"
+            raise UsageError(text, "omit them")
         print(json.dumps(_hook_answer(project, request, sys.stdin.buffer.read(), tries)))
         return
     verdict = _judged(project, request, trust_edited=trust_edited)
@@ -69,6 +74,9 @@ def gate(
         print_json(verdict.facts())
     else:
         _show(verdict)
+    if enqueue and verdict.is_passed:
+        number, target = enter_head(project_place(project), verdict, base)
+        say(plain(f'entered as merge {number} for "{target}"'))
     if not verdict.is_passed:
         raise typer.Exit(NOT_PROVED if verdict.lacking else NOTHING_TO_PROVE)
 

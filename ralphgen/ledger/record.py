@@ -279,7 +279,10 @@ _TOTALS = (
 _SINCE = (
     f"SELECT COUNT(*), SUM(cost_usd) FROM ralphgen_sessions WHERE NOT {_BY_PEOPLE} AND started >= ?"
 )
-_HOLDING = "SELECT session FROM ralphgen_claims WHERE "
+_HOLDING = (
+    "SELECT session FROM (SELECT session FROM ralphgen_claims UNION "
+    "SELECT session FROM ralphgen_merges WHERE state = 'waiting') AS one WHERE "
+)
 _CHANGES = (
     "SELECT number, time, session, tool, table_name, row_key, before, after FROM ralphgen_journal "
     "WHERE number IN (SELECT number{} ORDER BY number DESC LIMIT ? OFFSET ?) ORDER BY number DESC"
@@ -385,7 +388,7 @@ def spent_since(reader: RecordReader, moment: str) -> tuple[int, float | None]:
 
 
 def holding_sessions(reader: RecordReader, ids: Sequence[str]) -> frozenset[str]:
-    """Return the sessions with a claim that they have not released."""
+    """Return the sessions with a claim that they have not released, or work in the merge queue."""
     sql = _HOLDING + reader.connection.sql.among("session", "text")
     return frozenset(session for (session,) in reader.execute(sql, json.dumps(ids)))
 

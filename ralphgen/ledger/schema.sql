@@ -88,6 +88,7 @@ CREATE INDEX ralphgen_claims_held ON ralphgen_claims (session) WHERE session IS 
 CREATE INDEX ralphgen_journal_row ON ralphgen_journal (table_name, row_key);
 CREATE INDEX ralphgen_journal_session ON ralphgen_journal (session) WHERE session IS NOT NULL;
 CREATE INDEX ralphgen_evidence_task ON ralphgen_evidence (task_id);
+CREATE INDEX ralphgen_evidence_tree ON ralphgen_evidence (tree);
 
 -- What agents have asked the user: open until `answered`, then answered or withdrawn.
 -- Version 2 added the rest of this file.

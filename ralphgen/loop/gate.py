@@ -13,8 +13,11 @@ from ralphgen.files import decoded
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.gate import checked_files, session_protected
 from ralphgen.kits.registry import KITS, read_settings
+from ralphgen.loop.git import Git, base_branch
+from ralphgen.loop.merges import enter_commit
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import Config, config_model
+from ralphgen.project.git import branch_in
 from ralphgen.project.inspect import done_rules, settings_models
 from ralphgen.project.model import done_facts
 from ralphgen.project.root import ProjectPlace
@@ -45,13 +48,13 @@ class GateRequest:
 
     With `base`, the rules come from the merge base of that reference and `HEAD`. Changes of
     protected files that a glob in `allowed` matches are reported and do not count. With
-    `is_receipted`, the files must be those of a commit.
+    `is_of_commit`, the files must be those of a commit.
     """
 
     task: int | None = None
     base: str | None = None
     allowed: tuple[str, ...] = ()
-    is_receipted: bool = False
+    is_of_commit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +185,8 @@ class Gate:
         """
         tree = self.tree()
         is_clean = tree == self._said("rev-parse", f"{self._head}^{{tree}}")
-        if self._request.is_receipted and not is_clean:
-            raise UsageError("a receipt is about a commit: files differ", "commit them first")
+        if self._request.is_of_commit and not is_clean:
+            raise UsageError("only a commit can be proved so: files differ", "commit them first")
         task = self.task_facts()
         done = self._rules(ask)
         checks = checks_for(done, task.discipline)
@@ -196,8 +199,8 @@ class Gate:
                 answer = self._served(say, trust_edited=trust_edited)
         if self.tree() != tree:
             is_clean = False
-            if self._request.is_receipted:
-                raise ProjectError("a receipt is about a commit: files changed during the checks")
+            if self._request.is_of_commit:
+                raise ProjectError("files changed during the checks: no commit is proved")
         lacking = [
             f'the check "{check["name"]}" '
             + (f"ended with exit code {code}" if code is not None else "was stopped")
@@ -326,6 +329,32 @@ class Gate:
             return {"checks": [], "not_proved": answer.text}
         found: dict[str, Any] = json.loads(answer.text)
         return found
+
+
+def enter_head(place: ProjectPlace, verdict: GateVerdict, base: str | None) -> tuple[int, str]:
+    """Enter a proved commit into the merge queue; return the number of the entry and its target.
+
+    The target is the branch of `base`, or else the branch of the project's own worktree.
+    Raises `UsageError` if it is the branch of the commit itself, and for a task that is not done.
+    """
+    session = launched_session()
+    if session and verdict.task is None:
+        raise UsageError("this session holds no task", "run the command in your own terminal")
+    if verdict.task is not None:
+        with Project(place.root).task_rows() as (rows, _):
+            (status,) = task_row(rows.connection, rows.stored, verdict.task, ["status"])
+        if status != "done":
+            hint = f'close it first: "ralphgen task status {verdict.task} done"'
+            raise UsageError(f"task {verdict.task} is {plain(str(status))}, not done", hint)
+    git, target = Git(place.root), base or base_branch(place.root)
+    if base and git.commit(f"refs/heads/{base}") is None:
+        target = base.partition("/")[2]  # after the name of a remote
+        if git.commit(f"refs/heads/{target}") is None:
+            raise UsageError(f'there is no branch "{plain(base)}" here', "use --base BRANCH")
+    if branch_in(place.work_tree) == target:
+        text = f'the commit is on "{target}" itself: there is nothing to merge'
+        raise UsageError(text, "name the branch to merge into with --base")
+    return enter_commit(place.root, str(verdict.commit), target, verdict.task, session), target
 
 
 def _context(root: Path, session: str) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ import threading
 import time
 from calendar import timegm
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition
 from typing import Any, Literal, Protocol
@@ -157,7 +158,8 @@ def event_lines(told: Event) -> Iterator[str]:
         case {"event": "question", "task": task, "question": question}:
             yield f'task {task}: question {question}; see "ralphgen task list --questions"'
         case {"event": "merge", "task": task, "outcome": outcome, "text": text}:
-            yield plain(f"task {task}: {outcome}: {text}")
+            name = "a branch" if task is None else f"task {task}"
+            yield plain(f"{name}: {outcome}: {text}")
         case {"event": "limit" | "unavailable" | "pause" | "away"}:
             yield from _rest_lines(told)
         case {"event": "stopping" | "backup" | "held" | "resumed", "text": text}:
@@ -220,6 +222,7 @@ STOPPED = "stopped"
 CLOSED = ("done", "skipped")  # outcomes that count as progress
 LEAST = 0.005  # US dollars: with less no session starts
 POLL = 5.0  # seconds between checks for ready tasks
+MERGE_POLL = 0.5  # seconds between looks at the merge queue
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 900.0  # seconds of a limit without a reset
 MOST_DOUBLINGS = 10  # of a pause
 AFTER_RESET = 30.0  # seconds from a reset to the next use of the agent
@@ -327,6 +330,7 @@ class Run:
         self._trouble_began = 0.0
         self._stop: StopReason | None = None
         self._held = False  # by the user
+        self._merging = False
 
     @property
     def stopped(self) -> StopReason | None:
@@ -366,13 +370,14 @@ class Run:
     def nothing_ready(self, job: Assignment, *, waits: bool = False) -> None:
         """Return a job for which there was no task; wait until looking again makes sense.
 
-        With `waits`, sessions elsewhere may make one ready, so that the run does not end.
+        With `waits`, sessions elsewhere or the merge queue may make one ready, so that the run does
+        not end.
         """
         with self._changed:
             self._running.remove(job)
             if job.seen != self._ended:
                 return
-            if self._running or waits:
+            if self._running or waits or self._merging:
                 self._changed.wait(self._poll)
             else:
                 self._end(NOTHING_READY)
@@ -413,8 +418,25 @@ class Run:
                     self._count(task, outcome)
             self._changed.notify_all()
 
+    @contextmanager
+    def merging(self) -> Iterator[None]:
+        """Let the loop continue while the block runs, which may make tasks ready."""
+        with self._changed:
+            self._merging = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._merging = False
+                self._changed.notify_all()
+
+    def rest(self, seconds: float) -> None:
+        """Wait for so many seconds, or until a session ends."""
+        with self._changed:
+            self._changed.wait(seconds)
+
     def merged(self, task: int, outcome: str) -> None:
-        """Record the final outcome of a task whose merge had to wait, maybe in an earlier loop."""
+        """Record the final outcome of a task whose work waited in the merge queue."""
         with self._changed:
             self._ended += 1
             self._outcomes[PENDING] = max(self._outcomes.get(PENDING, 0) - 1, 0)
@@ -649,8 +671,11 @@ class Workplace(Protocol):
 
     recorded: list[str]
 
-    def merges(self, worker: int, /) -> list[tuple[int, str]]:
-        """Make the merges that had to wait; return the outcome of each task that had one."""
+    def merge_waiting(self) -> list[tuple[int, str]]:
+        """Merge the work that waits; return the outcome of each task whose work did."""
+
+    def is_merging(self) -> bool:
+        """Return whether work waits to be merged, and nothing prevents that now."""
 
     def left_for_user(self) -> Collection[int]:
         """Return the tasks that this loop has blocked, and those whose merge is pending."""
@@ -671,19 +696,44 @@ def start_workers(run: Run, site: Workplace) -> list[threading.Thread]:
         threading.Thread(target=_work, args=(run, site, number), daemon=True)
         for number in range(1, run.limits.parallel + 1)
     ]
+    threads.append(threading.Thread(target=_merge, args=(run, site, tuple(threads)), daemon=True))
     for thread in threads:
         thread.start()
     return threads
 
 
+def _merge(run: Run, site: Workplace, workers: Sequence[threading.Thread]) -> None:
+    """Run the merge queue until the workers have ended, and nothing can be merged any more."""
+    while True:
+        is_last = not any(worker.is_alive() for worker in workers)
+        try:
+            with run.merging():
+                for task, outcome in site.merge_waiting():
+                    run.merged(task, outcome)
+        except (ProgramError, PushRefusedError, UsageError) as error:
+            run.stop(StopReason(str(error), error.exit_code))
+            return
+        except RalphgenError:  # such as of a locked database: the next try may succeed
+            if is_last:
+                return
+        except OSError as error:
+            fault = ProgramError(f"cannot continue: {error}")
+            run.stop(StopReason(str(fault), fault.exit_code))
+            return
+        except BaseException as error:
+            run.stop(StopReason(f"cannot continue: {type(error).__name__}: {error}", 1))
+            raise
+        if is_last and not site.is_merging():
+            return
+        run.rest(MERGE_POLL)
+
+
 def _work(run: Run, site: Workplace, worker: int) -> None:
     while (job := run.next_job()) is not None:
         try:
-            for task, outcome in site.merges(worker):
-                run.merged(task, outcome)
             result = site.session(job, worker)
         except NothingReadyError as error:
-            run.nothing_ready(job, waits=error.waits)
+            run.nothing_ready(job, waits=error.waits or site.is_merging())
         except (ProgramError, PushRefusedError, UsageError) as error:  # no pause makes it better
             run.stop(StopReason(str(error), error.exit_code))
             run.troubled(job, error)

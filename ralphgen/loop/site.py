@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,28 +27,29 @@ from ralphgen.agents.agent import (
 )
 from ralphgen.agents.launch import SessionEnd, close_record, launch_session
 from ralphgen.emit.trust import TrustItem, content_items, record_items, untrusted
-from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
+from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import blocked_since, cost_of_task, last_entry
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
 from ralphgen.loop.kept import KEEPS, keep_work, start_from_kept
 from ralphgen.loop.merge import (
-    ALL,
-    COMMIT,
-    Conflict,
     Merged,
-    Pending,
-    RedCheck,
-    Refused,
     foreign_commits,
-    left_merges,
-    merge,
-    merging,
     refuse_missing_script,
-    refuse_red_base,
     refuse_uncommittable,
     refuse_unmergeable,
+)
+from ralphgen.loop.merges import (
+    MOST_WAITING,
+    NOT_MERGED,
+    SHORT,
+    Ended,
+    MergeQueue,
+    enter_left,
+    enter_session,
+    give_back,
+    words_of,
 )
 from ralphgen.loop.run import (
     LEAST,
@@ -60,13 +61,21 @@ from ralphgen.loop.run import (
     Tell,
     event,
 )
-from ralphgen.loop.trees import Worktree, create_target, free_number, prepare, refuse_target
-from ralphgen.project.database import is_away, opened_database
+from ralphgen.loop.trees import (
+    Worktree,
+    create_target,
+    free_number,
+    landing,
+    prepare,
+    refuse_target,
+)
+from ralphgen.project.database import is_away, open_database, opened_database
 from ralphgen.project.git import branch_in
 from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.schema import open_rows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks.claims import live_claims
+from ralphgen.runtime.tasks.merges import MERGED, RETURNED, WAITING, QueuedMerge, merge_of
 from ralphgen.sessions.claims import (
     ASKED,
     INTERRUPTED,
@@ -76,9 +85,7 @@ from ralphgen.sessions.claims import (
     NothingReadyError,
     end_claim,
     keep_claim,
-    may_block,
     next_tasks,
-    release_claim,
 )
 from ralphgen.sessions.create import create_session, project_items
 from ralphgen.sessions.decide import Request
@@ -124,9 +131,13 @@ class ProjectWorkplace:
         """Return the items that every session here requires."""
         return project_items(self._root)
 
-    def merges(self, _worker: int) -> list[tuple[int, str]]:
+    def merge_waiting(self) -> list[tuple[int, str]]:
         """Return nothing: in a shared tree, nothing is merged."""
         return []
+
+    def is_merging(self) -> bool:
+        """Return whether work waits to be merged: never in a shared tree."""
+        return False
 
     def is_away(self) -> bool:
         """Return whether the database cannot be reached now; a file is never so."""
@@ -383,26 +394,9 @@ class ProjectWorkplace:
         return partial(self._note, worker)
 
 
-NOT_MERGED = "not merged"
 KINDS = dict.fromkeys(("post-checkout", "post-merge"), "a setup of [loop]")
 MESSAGE_HOOKS = ("commit-msg", "prepare-commit-msg")
-PUSH_HINT = 'change the rule there, then run "ralphgen loop --worktrees", which pushes first'
 SHOWN = 5  # foreign commits that one line names
-SHORT = 12  # characters of a commit id, as git abbreviates it in large repositories
-LONGEST = 1_500  # characters of a check's output in a comment
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingMerge:
-    """Finished work whose session keeps the claim on its task until the merge.
-
-    `kept` renews the claim as long as it is open.
-    """
-
-    tree: Worktree
-    title: str
-    claim: TaskClaim
-    kept: ExitStack = field(default_factory=ExitStack)
 
 
 class TreeWorkplace(ProjectWorkplace):
@@ -429,9 +423,10 @@ class TreeWorkplace(ProjectWorkplace):
         self._locks = ExitStack()  # on these numbers, as long as we are
         self._trees: dict[int, Worktree] = {}
         self._starts: dict[int, str] = {}  # by worker: a text about the kept work in its tree
-        self._waiting: list[WaitingMerge] = []
+        self._queue: MergeQueue
+        self._entered: dict[int, int] = {}  # by entry of this loop that waits: its worker
+        self._ended: list[tuple[int, str]] = []  # tasks whose entries ended, with their outcome
         self._error: RalphgenError | None = None  # why no session can be merged
-        self._looking = threading.Lock()  # while one worker makes merges that had to wait
         self._noticing = threading.Lock()
         self._seen = ""  # foreign commits are reported up to this commit of the base branch
         self._is_checked = True  # whether the checks have passed on these
@@ -465,43 +460,98 @@ class TreeWorkplace(ProjectWorkplace):
         refuse_uncommittable(self._root, base, self._project.settings.loop)
         for _ in range(self._workers):
             self._numbers.append(self._locks.enter_context(free_number(self._root)))
-        self._waiting = self._left()
+        self._queue = self._queue_of(base)
+        for number in enter_left(
+            self._root, self._project.settings.loop, self._told(0), self._onto
+        ):
+            self._entered[number] = 0
         self._tasks = tasks
         self._seen = Git(self._root).say("rev-parse", f"refs/heads/{base}")
         if tasks:
-            self._refuse_red(tasks, 0)
+            self._refuse_red(tasks)
             for agent in self._agents.values():
                 refuse_missing_script(self._root, agent.script)
 
     def left_for_user(self) -> set[int]:
         """Return the tasks that this loop has blocked, and those whose merge is pending."""
-        return super().left_for_user() | {one.claim.task for one in self._waiting}
+        found = super().left_for_user()
+        with suppress(ProjectError):
+            found.update(one.task for one in self._queue.waiting() if one.task is not None)
+        return found
 
-    def merges(self, worker: int) -> list[tuple[int, str]]:
-        """Make the merges that had to wait; return the outcome of each task that had one."""
-        if not self._waiting or not self._looking.acquire(blocking=False):
+    def is_merging(self) -> bool:
+        """Return whether work waits to be merged, and nothing prevents that now."""
+        if self._error is not None or self._queue.obstacle or self._stop.is_set():
+            return False
+        with suppress(ProjectError):
+            return bool(self._queue.waiting())
+        return False
+
+    def merge_waiting(self) -> list[tuple[int, str]]:
+        """Merge what waits; return the outcome of each task whose entry ended.
+
+        Another process may run the queue. Raises `ProgramError` and `PushRefusedError` for an error
+        that prevents further merges.
+        """
+        self._ended = []
+        if self._error is not None or not (self._entered or self._queue.waiting()):
             return []
         try:
-            refuse_unmergeable(self._root, self._project.settings.loop, self._onto)
-            found = []
-            for one in [*self._waiting]:
-                found.append((one, self._merged(one, worker)))
-                if found[-1][1] == PENDING:  # the same obstacle affects the others
-                    break
-        except ProjectError:  # the user's own operation continues
-            return []
+            self._queue.empty()
+        except (ProgramError, PushRefusedError) as error:
+            self._error = error
+            raise
         finally:
-            self._looking.release()
-        made = [(one, outcome) for one, outcome in found if outcome != PENDING]
-        for one, _ in made:
-            self._waiting.remove(one)
-            one.kept.close()
-        return [(one.claim.task, outcome) for one, outcome in made]
+            self._report_others()
+        return self._ended
+
+    def _report_others(self) -> None:
+        """Report the entries of this loop that another process merged or returned."""
+        with open_database(self._root) as database:
+            found = [merge_of(database, number) for number in self._entered]
+        for entry in found:
+            if entry is not None and entry.state != WAITING:
+                text = f"as {entry.merged[:SHORT]}" if entry.merged else entry.reason or ""
+                word = {MERGED: DONE, RETURNED: NOT_MERGED}.get(entry.state, entry.state)
+                self._report(entry, word, text, entry.merged)
+
+    def _end_merge(self, entry: QueuedMerge, outcome: Ended) -> None:
+        """Report an entry that this process merged or returned."""
+        merged = isinstance(outcome, Merged)
+        self.recorded += outcome.recorded if isinstance(outcome, Merged) else ()
+        commit = outcome.commit if isinstance(outcome, Merged) else None
+        self._report(entry, DONE if merged else NOT_MERGED, words_of(outcome)[0], commit)
+
+    def _report(self, entry: QueuedMerge, outcome: str, text: str, commit: str | None) -> None:
+        worker = self._entered.pop(entry.number, 0)
+        if entry.task is not None:
+            self._ended.append((entry.task, outcome))
+        word = "merged" if outcome == DONE else outcome
+        facts = {"worker": worker, "task": entry.task, "session": entry.session}
+        self._tell(event("merge", **facts, outcome=word, text=text, commit=commit))
+        if outcome == NOT_MERGED and entry.task is not None:
+            with open_database(self._root) as database:
+                row = database.row("SELECT status FROM tasks WHERE id = ?", [entry.task])
+            self._say_given_up(entry.task, str(row[0]) if row else None, outcome, worker)
+
+    def _queue_of(self, base: str) -> MergeQueue:
+        return MergeQueue(
+            self._root,
+            base,
+            self._project.settings.loop,
+            self._told(0),
+            ended=self._end_merge,
+            stop=self._stop,
+            allow_failing_base=self._allow_failing_base,
+            trust_edited=self._trust_edited,
+        )
 
     def session(self, job: Assignment, worker: int) -> Result:
         """Run one session, as in a project; raise the error that prevents merges."""
         if self._error is not None:
             raise self._error
+        if len(self._queue.waiting()) >= MOST_WAITING:
+            raise NothingReadyError(f"{MOST_WAITING} tasks wait to be merged")
         result = super().session(job, worker)
         return replace(result, error=self._error or result.error)
 
@@ -514,7 +564,7 @@ class TreeWorkplace(ProjectWorkplace):
             self._notice(worker)
             with self._noticing:
                 if not self._is_checked and not self._allow_failing_base:
-                    self._refuse_red([*self._tasks, task], worker)
+                    self._refuse_red([*self._tasks, task])
                 self._is_checked = True
             return self._trees[worker].root
 
@@ -530,7 +580,7 @@ class TreeWorkplace(ProjectWorkplace):
             base = base_branch(self._root, self._onto)
             tip, found = self._foreign(base)
             if found:
-                with merging(self._root):  # its commit may not be recorded yet
+                with landing(self._root):  # its commit may not be recorded yet
                     tip, found = self._foreign(base)
             self._seen = tip
             if found:
@@ -544,21 +594,13 @@ class TreeWorkplace(ProjectWorkplace):
         tip = Git(self._root).say("rev-parse", f"refs/heads/{base}")
         return tip, foreign_commits(self._root, base, self._seen, tip, self._project.settings.loop)
 
-    def _refuse_red(self, tasks: Sequence[int], worker: int) -> None:
+    def _refuse_red(self, tasks: Sequence[int]) -> None:
         """Raise `ProjectError` if a check of one of the tasks fails on the base branch.
 
         With `--allow-failing-base`, only prepare the worktree for merges.
         """
-        refuse_red_base(
-            self._root,
-            tasks,
-            self._project.settings.loop,
-            self._told(worker),
-            trust_edited=self._trust_edited,
-            stop=self._stop,
-            allow_failing=self._allow_failing_base,
-            onto=self._onto,
-        )
+        queue = self._queue_of(base_branch(self._root, self._onto))
+        queue.refuse_failing(tasks, allow_failing=self._allow_failing_base)
 
     def _concluded(
         self, session: PreparedSession, end: SessionEnd, worker: int, held: ExitStack
@@ -568,11 +610,7 @@ class TreeWorkplace(ProjectWorkplace):
             if session.claim is not None and end.outcome.word in KEEPS:
                 self._keep(session.claim, worker)
             return super()._concluded(session, end, worker, held)
-        done = WaitingMerge(self._trees[worker], self._title(session.task), session.claim)
-        outcome = self._merged(done, worker)
-        if outcome == PENDING:
-            self._waiting.append(replace(done, kept=held.pop_all()))
-        return outcome
+        return self._enter(session.claim, worker)
 
     def _keep(self, claim: TaskClaim, worker: int) -> None:
         """Keep the work of a session, while it still has the claim on its task."""
@@ -582,61 +620,29 @@ class TreeWorkplace(ProjectWorkplace):
         except ProjectError as error:  # such as of a full disk; the files remain in the worktree
             self._note(worker, f"warning: {error.problems[0].text}")
 
-    def _merged(self, done: WaitingMerge, worker: int) -> str:
-        """Merge finished work, and release its task unless the merge waits; return the outcome."""
-        claim, commit = done.claim, None
+    def _enter(self, claim: TaskClaim, worker: int) -> str:
+        """Enter the work of a session into the merge queue; return the outcome in a word.
+
+        Work that cannot enter now enters in the next loop: its task is done until then.
+        """
+        tree, config = self._trees[worker], self._project.settings.loop
+        facts = {"worker": worker, "task": claim.task, "session": claim.session_id}
+        title, told = self._title(claim.task), self._told(worker)
         try:
-            found = merge(
-                self._root,
-                done.tree,
-                claim.task,
-                claim.session_id,
-                self._project.settings.loop,
-                self._told(worker),
-                title=done.title,
-                trust_edited=self._trust_edited,
-                stop=self._stop,
-                allow_failing_base=self._allow_failing_base,
-            )
-            outcome, text, comment = _words(found)
-            commit = found.commit if isinstance(found, Merged) else None
-            if isinstance(found, Pending) and found.refused:
-                self._error = PushRefusedError(found.reason, PUSH_HINT)
-            if isinstance(found, Merged):
-                self.recorded += found.recorded
-            is_last = isinstance(found, Conflict | RedCheck | Refused) and found.is_last
-            repeated = is_last and not isinstance(found, Refused)
-            if repeated and not may_block(self._project.schema):
-                outcome = PENDING
-            if outcome != PENDING:
-                status = release_claim(
-                    claim,
-                    outcome,
-                    comment,
-                    reopens=outcome == NOT_MERGED,
-                    # work that did not merge for the first time always has a next session
-                    attempts=1 if is_last else self._project.settings.loop.attempts + 1,
-                    reason=f"its work did not merge twice: {plain(text)}" if repeated else "",
-                )
-                self._say_given_up(claim.task, status, outcome, worker)
-        except ProgramError as error:  # no other merge can be made either
+            entered = enter_session(self._root, tree, claim, title, config, told)
+            if isinstance(entered, int):
+                self._entered[entered] = worker
+                self._queue.obstacle = ""
+                return PENDING
+            outcome, text = NOT_MERGED, words_of(entered)[0]
+            self._say_given_up(claim.task, give_back(claim, entered), outcome, worker)
+        except ProgramError as error:  # no other work can enter either
             self._error = error
             outcome, text = PENDING, error.problems[0].text
         except ProjectError as error:
             outcome, text = PENDING, str(error)
-        word = "merged" if outcome == DONE else outcome
-        facts = {"worker": worker, "task": claim.task, "session": claim.session_id}
-        self._tell(event("merge", **facts, outcome=word, text=text, commit=commit))
+        self._tell(event("merge", **facts, outcome=outcome, text=text, commit=None))
         return outcome
-
-    def _left(self) -> list[WaitingMerge]:
-        """Return the merges left by an earlier loop, except those of a running one."""
-        with opened_database(self._root) as database:
-            live = database.reading(lambda: live_claims(database))
-        return [
-            WaitingMerge(tree, self._title(task), TaskClaim(self._project, session_id, task, 0))
-            for tree, task, session_id in left_merges(self._root, live, self._told(0), self._onto)
-        ]
 
     def _refuse_second_machine(self) -> None:
         """Raise `ProjectError` if agents work on another machine without a shared remote."""
@@ -647,32 +653,3 @@ class TreeWorkplace(ProjectWorkplace):
         if others and self._project.settings.loop.remote is None:
             text = f'agents also work on the machine "{others[0]}", but there is no shared remote'
             raise ProjectError(text, 'set the remote of the base branch: [loop] remote = "origin"')
-
-
-def _words(found: Merged | Conflict | RedCheck | Refused | Pending) -> tuple[str, str, str]:
-    """Return the result of a merge: the outcome, a line for the user, and a comment on the task."""
-    match found:
-        case Merged(commit=commit, recorded=recorded, late=late, is_checked=is_checked):
-            more = "" if is_checked else " (no check)"
-            more += f"; approved: {', '.join(recorded)}" if recorded else ""
-            more += f"; changes after the close are kept on {late}" if late else ""
-            return DONE, f"as {commit[:SHORT]}{more}", ""
-        case Refused(files=files, branch=branch):
-            text = f"tasks must not change {', '.join(files)}; the work is kept on {branch}"
-            return NOT_MERGED, text, plain(f"It was not merged: {text}.")
-        case Conflict(files=files, branch=branch):
-            text = (
-                f"conflict with the base branch in {', '.join(files)}; the work is kept on {branch}"
-            )
-            return NOT_MERGED, text, plain(f"It was not merged: {text}.")
-        case RedCheck(name=name, tail=tail, branch=branch):
-            failed = f'"{name}" failed on the merged files'
-            if name == COMMIT:
-                last = tail.rpartition("\n")[2]
-                failed = f"it could not be committed ({one_line(last)})"
-            elif name == ALL:
-                failed = "the checks give no proof on the merged files"
-            text = f"{failed}; the work is kept on {branch}"
-            return NOT_MERGED, text, f"It was not merged: {plain(text)}.\n\n{tail[-LONGEST:]}"
-        case Pending(reason=reason):
-            return PENDING, reason, ""

@@ -13,9 +13,12 @@ from typing import Any
 from ralphgen.errors import plain
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.record import last_sessions
+from ralphgen.ledger.tables import state_of
 from ralphgen.loop.record import read_events, stored_loops
 from ralphgen.loop.run import MOMENT, NOTHING_READY, Event, duration
+from ralphgen.project.database import open_database
 from ralphgen.project.git import ask_git, begin_of_git, work_tree_around
+from ralphgen.runtime.tasks.merges import waiting
 from ralphgen.sessions.claims import task_states
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
 from ralphgen.terminal.console import as_typed
@@ -49,6 +52,7 @@ def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
     return {
         "loop": loop,
         "tasks": _tasks(root, events),
+        "merges": _merges(root),
         "unmerged_branches": unmerged,
         "changed_files": changed,
         "review": [
@@ -75,6 +79,8 @@ def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -
         yield _row("no tasks", "create one with: ralphgen task add TITLE")
     for state, rows in tasks.items():
         yield from _task_lines(state, rows, "last loop" if last else "this loop")
+    if merges := facts["merges"]:
+        yield _row("merging", f"{len(merges)} waiting; see: ralphgen merges")
     if facts["unmerged_branches"]:
         yield _row("unmerged", _some(facts["unmerged_branches"]))
     if loop is not None and loop["sessions"]:
@@ -169,6 +175,17 @@ def _transcript(root: Path, session_id: object) -> str:
         return ""
     path = os.path.relpath(folder / TRANSCRIPT)
     return str(folder / TRANSCRIPT) if path.startswith("..") else path
+
+
+def _merges(root: Path) -> list[Facts]:
+    """Return the work that waits to be merged; none without a ledger."""
+    with open_database(root) as connection:
+        if state_of(connection).version is None:
+            return []
+        return [
+            {"number": one.number, "task": one.task, "target": one.target, "reason": one.reason}
+            for one in waiting(connection)
+        ]
 
 
 def _unmerged(top: Path | None) -> list[str]:

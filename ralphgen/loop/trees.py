@@ -19,7 +19,7 @@ from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.tables import state_of
 from ralphgen.loop.git import OWN_BRANCHES, Git, base_branch, hooks_among, run, top_of, tree_at
 from ralphgen.project.config import LoopConfig
-from ralphgen.project.database import open_database, opened_database
+from ralphgen.project.database import open_database
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.ledger import UNMERGED
 from ralphgen.runtime.files.checkout import (
@@ -51,6 +51,11 @@ from ralphgen.sessions.snapshot import (
     worktree_git,
 )
 
+_QUEUED = """
+SELECT entry.task_id, coalesce(entry.session, ''), coalesce(own.worktree, '')
+FROM ralphgen_merges AS entry LEFT JOIN ralphgen_sessions AS own ON own.id = entry.session
+WHERE entry.state = 'waiting' AND entry.task_id IS NOT NULL
+"""
 _DONE = "SELECT id FROM tasks WHERE status = 'done'"
 DISCIPLINES = "SELECT id, discipline FROM tasks WHERE id IN ({marks}) ORDER BY id"
 
@@ -64,29 +69,22 @@ class Unmerged:
     worktree: Path
 
 
-def record_merge(root: Path, session_id: str, commit: str) -> None:
-    """Record the commit that merged the work of a session into the base branch."""
-    sql = "UPDATE ralphgen_sessions SET merged = ? WHERE id = ?"
-    with opened_database(root) as database:
-        database.writing(lambda: database.change(sql, (commit, session_id)))
-
-
 def merge_commits(root: Path) -> set[str]:
-    """Return the commits with which loops have merged the work of sessions."""
+    """Return the commits that merged work into a base branch."""
+    sql = "SELECT merged FROM ralphgen_sessions UNION SELECT merged FROM ralphgen_merges"
     with open_database(root) as connection:
-        found = connection.rows("SELECT merged FROM ralphgen_sessions WHERE merged IS NOT NULL")
-    return {commit for (commit,) in found}
+        return {commit for (commit,) in connection.rows(sql) if commit is not None}
 
 
 def unmerged(root: Path) -> tuple[Unmerged, ...]:
-    """Return the done tasks whose merge is missing, by number.
+    """Return the done tasks whose work is not merged, by number; entries of the queue count.
 
     Raises `ProjectError` if the database cannot be read.
     """
     with open_database(root) as connection:
         if state_of(connection).version is None:
             return ()
-        found = connection.rows(UNMERGED)
+        found = {*connection.rows(UNMERGED), *connection.rows(_QUEUED)}
         done = {task for (task,) in connection.rows(_DONE)}
     return tuple(Unmerged(row[0], row[1], Path(row[2])) for row in sorted(found) if row[0] in done)
 
@@ -149,6 +147,13 @@ class Worktree:
     branch: str
     base: str
     began: str
+
+
+@contextmanager
+def landing(root: Path) -> Iterator[None]:
+    """Move the base branch and record the merges, while no other process of this machine does."""
+    with FileLock(worktrees_folder(root) / "landing.lock"):
+        yield
 
 
 @contextmanager

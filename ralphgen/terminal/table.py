@@ -54,6 +54,9 @@ PANELS = {
     "Review": {
         "log": CommandEntry("Show every change, with old and new values.", "ralphgen.cli.history"),
         "undo": CommandEntry("Undo the changes of a session.", "ralphgen.cli.history"),
+        "merges": CommandEntry(
+            "List, run and drop work that waits to be merged.", "ralphgen.cli.merges"
+        ),
         "gate": CommandEntry("Prove the current files, for any loop or CI.", "ralphgen.cli.gate"),
         "notify": CommandEntry("Send a line of text to your phone or chat.", "ralphgen.cli.notify"),
         "board": CommandEntry("Open the project board in a browser.", "ralphgen.cli.board"),

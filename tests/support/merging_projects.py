@@ -1,20 +1,36 @@
 """Projects in repositories, whose tasks are worked on in work trees of git."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from driving import query
 from proved_projects import TESTS, git, proved_project
 
 from ralphgen.emit.trust import git_items
-from ralphgen.loop.merge import Outcome, merge
+from ralphgen.errors import Say
+from ralphgen.kits.project import Project
+from ralphgen.kits.registry import read_settings
+from ralphgen.loop.merges import (
+    MergeQueue,
+    Outcome,
+    Waits,
+    enter_session,
+    give_back,
+)
+from ralphgen.loop.run import PushRefusedError
 from ralphgen.loop.trees import Worktree, prepare
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
+from ralphgen.project.database import open_database
 from ralphgen.runtime.engine.ledger import RECORDED
 from ralphgen.runtime.files.checkout import TreeError, write_tree
+from ralphgen.runtime.tasks.claims import waiting_merge
+from ralphgen.runtime.tasks.merges import QueuedMerge
+from ralphgen.runtime.tasks.status import definition_of
+from ralphgen.sessions.model import TaskClaim
 from ralphgen.sessions.snapshot import worktree_git
 
 SETTLED = LoopConfig()
@@ -70,23 +86,84 @@ def record(root: Path, tree: Worktree, task: int) -> None:
     with suppress(TreeError):
         found = write_tree(git, tree.began)[0]
         facts = {"base": tree.began, "head": git.say("rev-parse", "HEAD").decode().strip()}
-        for name, tail in (("tests", ""), (RECORDED, json.dumps(facts))):
+        checks = [
+            (one.name, definition_of({"run": one.run}), "")
+            for one in read_settings(root).done.checks
+        ]
+        for name, definition, tail in (*checks, (RECORDED, "", json.dumps(facts))):
             query(
                 root,
                 "INSERT INTO ralphgen_evidence (task_id, session, check_name, definition, "
-                "exit_code, started, seconds, tree, tail) VALUES (?, ?, ?, '', 0, ?, 0, ?, ?)",
-                *(task, f"s{task}", name, "2026-02-10T00:00:00Z", found, tail),
+                "exit_code, started, seconds, tree, tail) VALUES (?, ?, ?, ?, 0, ?, 0, ?, ?)",
+                *(task, f"s{task}", name, definition, "2026-02-10T00:00:00Z", found, tail),
             )
 
 
 def move_base(root: Path) -> None:
     """Let a commit of the user be on the base branch, so that merges have to pass their checks."""
-    git(root, "commit", "--quiet", "--allow-empty", "--message", "meanwhile")
+    name = f"meanwhile-{base(root)[:7]}"
+    (root / name).write_text("", encoding="utf-8")
+    git(root, "add", "--", name)
+    git(root, "commit", "--quiet", "--message", "meanwhile")
 
 
-def merged(root: Path, tree: Worktree, task: int, config: LoopConfig = SETTLED) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class RefusedPush(Waits):
+    """The entry waits because the remote refuses the push."""
+
+
+def entered(
+    root: Path,
+    tree: Worktree,
+    task: int,
+    config: LoopConfig = SETTLED,
+    session: str = "",
+    tell: Say = say,
+) -> int | Outcome:
+    """Enter the work of a session on a task, unless it has entered; return its number."""
+    with open_database(root) as database:
+        if (number := waiting_merge(database, task)) is not None:
+            return number
+    claim = TaskClaim(Project(root), session or f"s{task}", task, 1)
+    found = enter_session(root, tree, claim, "Do it", config, tell)
+    if not isinstance(found, int):
+        give_back(claim, found)
+    return found
+
+
+def refuse_red(root: Path, tasks: Sequence[int]) -> None:
+    """Raise `ProgramError` if the base branch fails a check of these tasks."""
+    MergeQueue(root, branch_of(root), SETTLED, say).refuse_failing(tasks)
+
+
+def emptied(root: Path, base: str, config: LoopConfig = SETTLED) -> dict[int, Outcome]:
+    """Run the merge queue of a branch; return the outcome of each entry."""
+    found: dict[int, Outcome] = {}
+
+    def ended(entry: QueuedMerge, outcome: Outcome) -> None:
+        found[entry.number] = outcome
+
+    queue, wait = MergeQueue(root, base, config, say, ended=ended), Waits
+    try:
+        assert queue.empty()
+    except PushRefusedError:
+        wait = RefusedPush
+    for one in queue.waiting():
+        found[one.number] = wait(queue.obstacle)
+    return found
+
+
+def merged(
+    root: Path,
+    tree: Worktree,
+    task: int,
+    config: LoopConfig = SETTLED,
+    session: str = "",
+    tell: Say = say,
+) -> Outcome:
     """Return the outcome of merging the work of a session on a task."""
-    return merge(root, tree, task, f"s{task}", config, say, title="Do it")
+    found = entered(root, tree, task, config, session, tell)
+    return emptied(root, tree.base, config)[found] if isinstance(found, int) else found
 
 
 def with_origin(root: Path) -> LoopConfig:

@@ -72,11 +72,11 @@ EVIDENCE = "ralphgen_evidence"
 BASELINE = "(protected files)"  # in place of a check's name, in the record of a session's files
 _EVIDENCE = (
     "task_id, session, check_name, definition, exit_code, started, seconds, tree, protected, "
-    "watched, tail, worker"
+    "watched, tail, worker, run"
 )
 _FACTS = (  # of `Evidence`, in the order of these columns
     *("task", "session", "check", "definition", "exit_code", "started", "seconds", "tree"),
-    *("protected", "watched", "tail", "worker"),
+    *("protected", "watched", "tail", "worker", "run"),
 )
 
 
@@ -87,7 +87,7 @@ class Evidence:
     None if the run was stopped or rewrote files. `started` is ISO 8601 in UTC. `protected` and
     `watched` have the protected and watched files that had changed since the start of the session.
     `tail` is the end of the output. `worker` is the worker that reported the run, None for a run by
-    ralphgen itself.
+    ralphgen itself, and `run` the number of a run of the merge queue, if any.
     """
 
     __slots__ = (
@@ -95,6 +95,7 @@ class Evidence:
         "definition",
         "exit_code",
         "protected",
+        "run",
         "seconds",
         "session",
         "started",
@@ -109,7 +110,7 @@ class Evidence:
         self,
         *,
         task: int | None,
-        session: str,
+        session: str | None,
         check: str,
         definition: str,
         exit_code: int | None,
@@ -120,7 +121,9 @@ class Evidence:
         watched: Sequence[str] = (),
         tail: str = "",
         worker: str | None = None,
+        run: int | None = None,
     ) -> None:
+        self.run = run
         self.task = task
         self.session = session
         self.check = check
@@ -155,6 +158,19 @@ def evidence_of(database: Snapshot, task: int) -> list[Evidence]:
     rows = (dict(zip(_FACTS, row, strict=True)) for row in found)
     lists = ("protected", "watched")
     return [Evidence(**{**row, **{name: json.loads(row[name]) for name in lists}}) for row in rows]
+
+
+def passing_checks(database: Snapshot, tree: str, task: int | None = None) -> set[tuple[str, str]]:
+    """Return name and definition of the checks that passed on a tree, in any run.
+
+    Runs for the `task` also count if the digest of ignored files follows the id of the tree.
+    """
+    passed = (
+        f"SELECT check_name, definition FROM {EVIDENCE} WHERE exit_code = 0 AND protected = '[]' "
+    )
+    found = database.rows(f"{passed} AND tree = ?", [tree])
+    found += database.rows(f"{passed} AND task_id = ? AND tree LIKE ?", [task, f"{tree} %"])
+    return {(name, definition) for name, definition in found}
 
 
 class Baseline:

@@ -132,9 +132,15 @@ def enter(
     return number
 
 
-def finish(database: Database, merge: QueuedMerge, commit: str, batch: int | None) -> bool:
-    """Record the commit that merged an entry; return False if it does not wait any more."""
-    values = [MERGED, moment(), batch, commit, None, None, merge.number]
+def finish(
+    database: Database, merge: QueuedMerge, commit: str, batch: int | None, *, flaky: str = ""
+) -> bool:
+    """Record the commit that merged an entry; return False if it does not wait any more.
+
+    `flaky` names a check that failed on it once.
+    """
+    why = f"flaky: {flaky}" if flaky else None
+    values = [MERGED, moment(), batch, commit, why, None, merge.number]
     is_new = database.change(_END, values) > 0
     if is_new and merge.session is not None:
         sql = "UPDATE ralphgen_sessions SET merged = ? WHERE id = ?"
@@ -217,6 +223,12 @@ def close_run(database: Database, number: int, *, passed: bool) -> None:
     """Record the end of a run."""
     sql = "UPDATE ralphgen_runs SET ended = ?, passed = ? WHERE number = ? AND ended IS NULL"
     database.change(sql, [moment(), int(passed), number])
+
+
+def end_stale_runs(database: Database, target: str) -> None:
+    """End the open runs of a branch, whose runner was killed."""
+    sql = "UPDATE ralphgen_runs SET ended = ? WHERE target = ? AND ended IS NULL"
+    database.change(sql, [moment(), target])
 
 
 def runs(database: Snapshot, most: int) -> list[MergeRun]:

@@ -12,14 +12,13 @@ from socket import socket
 import pytest
 from driving import query
 from lifelines import until
-from merging_projects import SETTLED, branch_of, merging_project, say, with_origin
+from merging_projects import SETTLED, branch_of, merging_project, refuse_red, say, with_origin
 from proved_projects import git
 
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
 from ralphgen.loop.merge import (
     refuse_missing_script,
-    refuse_red_base,
     refuse_uncommittable,
     refuse_unmergeable,
 )
@@ -61,7 +60,7 @@ class TestBeforeItBegins:
 
     def test_a_clean_base_that_passes_is_fine(self, root: Path) -> None:
         assert git(root, "branch", "--show-current").strip() == refuse_unmergeable(root, SETTLED)
-        refuse_red_base(root, [1, 2], SETTLED, say)
+        refuse_red(root, [1, 2])
 
     def test_changed_files_are_refused_except_for_the_projects_own(self, root: Path) -> None:
         git(root, "add", "--force", ".ralph/db/ralph.db")
@@ -116,7 +115,7 @@ class TestBeforeItBegins:
             (root / name).write_text("exit 0\n", encoding="utf-8")
         git(root, "add", "own.sh")
         git(root, "commit", "--quiet", "--message", "agent")
-        refuse_red_base(root, [1], SETTLED, say)
+        refuse_red(root, [1])
         for name in ("own.sh", "--fast", "none.sh", str(root / "agent.sh"), "{config}", ""):
             refuse_missing_script(root, name)
         with pytest.raises(ProjectError, match=r'lack "agent\.sh"'):
@@ -156,4 +155,4 @@ class TestBeforeItBegins:
         git(root, "commit", "--quiet", "--all", "--message", "red")
 
         with pytest.raises(ProjectError, match='check "tests" already fails on '):
-            refuse_red_base(root, [1], SETTLED, say)
+            refuse_red(root, [1])

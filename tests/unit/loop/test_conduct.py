@@ -28,8 +28,11 @@ class Merging:
     def disk_fault(self, _error: RalphgenError) -> ProgramError | None:
         return None
 
-    def merges(self, _worker: int) -> list[tuple[int, str]]:
+    def merge_waiting(self) -> list[tuple[int, str]]:
         return []
+
+    def is_merging(self) -> bool:
+        return False
 
     def left_for_user(self) -> list[int]:
         return []
@@ -48,8 +51,11 @@ class Tasks(Merging):
         self._work = work
         self._lock = threading.Lock()
 
-    def merges(self, _worker: int) -> list[tuple[int, str]]:
+    def merge_waiting(self) -> list[tuple[int, str]]:
         return [(self.waiting.pop(), "done")] if self.waiting and self.mergeable else []
+
+    def is_merging(self) -> bool:
+        return bool(self.waiting) and self.mergeable
 
     def left_for_user(self) -> list[int]:
         return self.waiting

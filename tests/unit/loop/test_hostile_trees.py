@@ -13,7 +13,7 @@ from proved_projects import TESTS, git, write_files
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
 from ralphgen.loop.git import TAIL, Git, skipped_hooks
-from ralphgen.loop.merge import Merged, RedCheck, Refused, merge
+from ralphgen.loop.merge import Merged, RedCheck, Refused
 from ralphgen.loop.trees import Worktree, prepare
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
@@ -252,7 +252,7 @@ def test_new_files_of_a_submodule_are_named_and_do_not_reach_the_next_task(
 ) -> None:
     config, said = with_submodule(root, tmp_path), list[str]()
     tree = worked_on(root, config, 1, "sub/new.c")
-    outcome = merge(root, tree, 1, "s1", config, said.append)
+    outcome = merged(root, tree, 1, config, tell=said.append)
 
     assert isinstance(outcome, Merged)
     assert "new files in a submodule are not merged: sub/new.c" in said

@@ -23,7 +23,7 @@ from proved_projects import TESTS, check, git, python
 
 from ralphgen.loop.git import Git
 from ralphgen.loop.kept import Kept, keep_work, read_kept, start_from_kept, write_kept
-from ralphgen.loop.merge import Conflict, Merged, RedCheck, left_merges, merge
+from ralphgen.loop.merge import Conflict, Merged, RedCheck
 from ralphgen.loop.trees import Worktree, prepare
 
 pytestmark = pytest.mark.slow
@@ -180,7 +180,7 @@ def test_markers_that_remain_are_not_merged_and_the_second_failure_is_the_last(r
 
 
 def merge_as(root: Path, tree: Worktree, session: str) -> object:
-    return merge(root, tree, 1, session, SETTLED, say, title="Do it")
+    return merged(root, tree, 1, SETTLED, session)
 
 
 def test_a_limit_while_conflicts_are_resolved_names_them_again(root: Path) -> None:
@@ -240,14 +240,15 @@ def test_a_protected_change_of_an_earlier_session_is_left_out(tmp_path: Path) ->
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from merging_projects import SETTLED, say
-from ralphgen.loop import kept, merge
+from merging_projects import SETTLED, merged, say
+from ralphgen.loop import kept, merge, merges
 from ralphgen.loop.trees import Worktree, prepare
 
 def killed(*_values, **_named):
     os.kill(os.getpid(), signal.SIGKILL)
 
-room, root, name = {"kept": kept, "merge": merge}[sys.argv[1]], Path(sys.argv[2]), sys.argv[3]
+room = {"kept": kept, "merge": merge, "merges": merges}[sys.argv[1]]
+root, name = Path(sys.argv[2]), sys.argv[3]
 setattr(room, name, killed)
 if sys.argv[1] == "kept":
     tree = prepare(root, 1, 1, SETTLED, say)
@@ -256,7 +257,7 @@ if sys.argv[1] == "kept":
     kept.keep_work(root, tree, 1, "s1", say)
 else:
     ((tree, task, session),) = merge.left_merges(root)
-    merge.merge(root, tree, task, session, SETTLED, say, title="Do it")
+    merged(root, tree, task, SETTLED, session)
 """
 
 
@@ -283,19 +284,15 @@ def test_killed_while_work_is_kept_no_work_is_lost(root: Path, step: str) -> Non
     assert (step in {"release", "set_aside"}) == (read_kept(Git(root), 1) is not None)
 
 
-@pytest.mark.parametrize("step", ["_aside", "write_kept", "forget"])
+@pytest.mark.parametrize("step", ["aside", "record_failure", "return_merge"])
 def test_a_failed_merge_that_is_killed_counts_once(root: Path, step: str) -> None:
     tree = worked(root, 1, [("code.txt", "00"), ("more.txt", "m")])
     commit(root, "code.txt", "000")
-    kill_at(root, "merge", step)
+    kill_at(root, "merges", step)
 
-    ((again, task, _),) = left_merges(root)
-    outcome = merged(root, again, task)
-
-    assert Conflict(("code.txt",), "ralph/task-1-1") == outcome
-    query(root, "UPDATE tasks SET status = 'pending' WHERE id = 1")
+    assert Conflict(("code.txt",), "ralph/task-1-1") == merged(root, tree, 1)
+    assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
     assert "code.txt" in started(root)[1]
-    assert tree.base == again.base
 
 
 def test_kept_work_that_git_cannot_merge_stops_no_loop(root: Path) -> None:

@@ -10,7 +10,16 @@ from time import sleep
 import pytest
 from driving import query
 from lifelines import until
-from merging_projects import base, merged, merging_project, move_base, worked
+from merging_projects import (
+    base,
+    branch_of,
+    emptied,
+    entered,
+    merged,
+    merging_project,
+    move_base,
+    worked,
+)
 from proved_projects import git
 
 from ralphgen.loop.git import Git
@@ -38,10 +47,9 @@ def test_a_merge_already_in_the_base_is_only_recorded(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "x")])
     merged(root, tree, 1)
     query(root, "UPDATE ralphgen_sessions SET merged = NULL")  # killed before it was written down
-    git(root, "branch", tree.branch, "HEAD^2")
+    query(root, "UPDATE ralphgen_merges SET state = 'waiting', merged = NULL")
 
-    ((again, task, _),) = left_merges(root)
-    assert Merged(base(root)) == merged(root, again, task)
+    assert Merged(base(root)) == merged(root, tree, 1)
 
 
 def test_an_unreported_failed_merge_is_tried_once_more(root: Path) -> None:
@@ -51,8 +59,10 @@ def test_an_unreported_failed_merge_is_tried_once_more(root: Path) -> None:
     merged(root, two, 2)
     sleep(1)  # a commit made now would have another date
 
-    ((again, task, _),) = left_merges(root)
-    assert Conflict(("code.txt",), "ralph/task-2-1") == merged(root, again, task)
+    assert [] == left_merges(root)
+    query(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
+    query(root, "UPDATE ralphgen_merges SET state = 'waiting' WHERE task_id = 2")
+    assert Conflict(("code.txt",), "ralph/task-2-1") == merged(root, two, 2)
 
 
 def test_a_command_of_git_lives_on_where_we_are_killed(root: Path) -> None:
@@ -65,18 +75,19 @@ MERGING = """
 import sys
 from pathlib import Path
 from merging_projects import SETTLED, merged, say
-from ralphgen.loop import merge as room
+from ralphgen.loop import merge, merges
 from ralphgen.loop.merge import left_merges
 
-def killed(name):
-    def instead(*_values, **_named):
-        import os, signal
-        os.kill(os.getpid(), signal.SIGKILL)
-    setattr(room, name, instead)
+def killed(*_values, **_named):
+    import os, signal
+    os.kill(os.getpid(), signal.SIGKILL)
 
-root = Path(sys.argv[1])
-killed(sys.argv[2])
+root, name = Path(sys.argv[1]), sys.argv[2]
 ((tree, task, _),) = left_merges(root)
+for room in (merges, merges.merges, merge):
+    if hasattr(room, name):
+        setattr(room, name, killed)
+        break
 merged(root, tree, task)
 """
 
@@ -84,12 +95,15 @@ merged(root, tree, task)
 @pytest.mark.parametrize(
     "step",
     [
-        "_work_of",
-        "_late",
+        "recorded_work",  # before it entered
+        "_keep_late",
         "_labelled",
-        "failed_check",
-        "move_base",
-        "record_merge",
+        "enter",
+        "open_run",  # while the batch is built
+        "checked_files",  # while the checks run
+        "close_run",
+        "move_base",  # before the branch moved
+        "finish",  # before the row was written
         "delete_branch",
     ],
 )
@@ -106,13 +120,15 @@ def test_a_merge_killed_at_any_step_continues_without_loss(root: Path, step: str
         check=False,
     )
     assert -signal.SIGKILL == done.returncode, done.stderr
-    moved = step in {"record_merge", "delete_branch"}
+    moved = step in {"finish", "delete_branch"}
     assert moved == (base(root) != before)
 
     left = left_merges(root)
-    assert (step != "delete_branch") == bool(left)
+    assert (step in {"recorded_work", "_keep_late", "_labelled", "enter"}) == bool(left)
     for tree, task, _ in left:
         assert isinstance(merged(root, tree, task), Merged)
+    if not left:
+        assert all(isinstance(one, Merged) for one in emptied(root, branch_of(root)).values())
     assert "x" == (root / "new.txt").read_text(encoding="utf-8")
     assert [(base(root),)] == query(root, "SELECT merged FROM ralphgen_sessions WHERE id = 's1'")
     assert "" == git(root, "status", "--porcelain")
@@ -126,10 +142,10 @@ def test_a_loop_that_is_killed_while_git_merges_leaves_a_whole_tree(root: Path) 
     home = root.parent / "home"
     home.mkdir()
     git(root, "config", "--file", str(home / ".gitconfig"), "filter.slow.smudge", slow)
-    worked(root, 1, [("new.txt", "x"), (".gitattributes", "new.txt filter=slow\n")])
+    tree = worked(root, 1, [("new.txt", "x"), (".gitattributes", "new.txt filter=slow\n")])
+    entered(root, tree, 1)
     program = "import sys; from pathlib import Path; from merging_projects import *; "
-    program += "from ralphgen.loop.merge import left_merges; root = Path(sys.argv[1]); "
-    program += "((tree, task, _),) = left_merges(root); merged(root, tree, task)"
+    program += "root = Path(sys.argv[1]); emptied(root, branch_of(root))"
     running = subprocess.Popen(
         [sys.executable, "-c", program, str(root)],
         env={
@@ -145,6 +161,5 @@ def test_a_loop_that_is_killed_while_git_merges_leaves_a_whole_tree(root: Path) 
     running.wait()
     assert until(lambda: base(root) != before)
 
-    ((tree, task, _),) = left_merges(root)
-    assert Merged(base(root)) == merged(root, tree, task)
+    assert Merged(base(root)) == merged(root, tree, 1)
     assert "" == git(root, "status", "--porcelain")

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 from lanes import shortened
-from merging_projects import merged, merging_project, worked
+from merging_projects import RefusedPush, merged, merging_project, worked
 from proved_projects import git, write_files
 
 from ralphgen.emit.trust import git_items
-from ralphgen.loop.merge import Merged, Pending
+from ralphgen.loop.merge import Merged
+from ralphgen.loop.merges import Waits
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 
@@ -88,8 +89,8 @@ def test_nothing_is_pushed_whose_large_files_the_remote_does_not_take(
     before = git(root.parent / "origin", "rev-parse", "HEAD")
     outcome = merged(root, worked(root, 1, FILES), 1, WITH_REMOTE)
 
-    assert isinstance(outcome, Pending)
-    assert outcome.refused
+    assert isinstance(outcome, Waits)
+    assert isinstance(outcome, RefusedPush)
     assert before == git(root.parent / "origin", "rev-parse", "HEAD")
     assert not sent.exists()
 

@@ -8,10 +8,12 @@ import pytest
 from driving import connected, query
 from merging_projects import (
     SETTLED,
+    RefusedPush,
     base,
     branch_of,
     branches,
     closed,
+    entered,
     files_of,
     merged,
     merging_project,
@@ -25,7 +27,8 @@ from proved_projects import TESTS, check, git, python, write_files
 
 from ralphgen.errors import ProgramError
 from ralphgen.loop.git import Git
-from ralphgen.loop.merge import Conflict, Merged, Pending, RedCheck, Refused, left_merges
+from ralphgen.loop.merge import Conflict, Merged, RedCheck, Refused, left_merges
+from ralphgen.loop.merges import Waits
 from ralphgen.loop.trees import changed_in, fetch_base, prepare, unmerged, worktree_notes
 from ralphgen.project.config import LoopConfig
 
@@ -108,10 +111,10 @@ def test_a_base_with_changed_files_lets_the_merge_wait_and_then_it_continues(roo
     (root / "code.txt").write_text("0 ", encoding="utf-8")
     before = base(root)
     waits = merged(root, tree, 1)
-    again = [merged(root, one, task) for one, task, _ in left_merges(root)]
 
-    assert isinstance(waits, Pending)
-    assert isinstance(again[0], Pending)
+    assert isinstance(waits, Waits)
+    assert [] == left_merges(root)
+    assert waits == merged(root, tree, 1)
     assert (before, ["ralph/task-1"]) == (base(root), branches(root))
 
     git(root, "checkout", "--quiet", "code.txt")
@@ -125,7 +128,7 @@ def test_an_untracked_file_in_the_way_remains_and_delays_the_merge(root: Path) -
     tree = worked(root, 1, [("new.txt", "theirs")])
     (root / "new.txt").write_text("mine", encoding="utf-8")
 
-    assert isinstance(merged(root, tree, 1), Pending)
+    assert isinstance(merged(root, tree, 1), Waits)
     assert "mine" == (root / "new.txt").read_text(encoding="utf-8")
 
 
@@ -200,7 +203,7 @@ def test_protected_file_that_the_user_has_changed_meanwhile_is_no_reason_to_refu
 def test_a_merge_that_waited_leaves_the_work_tree_to_the_next_task(root: Path) -> None:
     one = worked(root, 1, [("one.txt", "1")])
     (root / "code.txt").write_text("0\n", encoding="utf-8")
-    assert isinstance(merged(root, one, 1), Pending)
+    assert isinstance(merged(root, one, 1), Waits)
     two = worked(root, 2, [("two.txt", "2")])
     git(root, "checkout", "--quiet", "code.txt")
 
@@ -317,17 +320,16 @@ def test_changes_after_the_close_are_kept_and_not_merged(
     outcome = merged(root, tree, 1)
 
     assert isinstance(outcome, Merged)
-    assert "ralph/task-1-late" == outcome.late
     assert "x" == git(root, "show", "HEAD:new.txt")
     assert "more.txt" not in git(root, "ls-files").split()
-    assert "BROKEN(" == git(root, "show", f"{outcome.late}:new.txt")
-    assert "y" == git(root, "show", f"{outcome.late}:more.txt")
+    assert "BROKEN(" == git(root, "show", "ralph/task-1-late:new.txt")
+    assert "y" == git(root, "show", "ralph/task-1-late:more.txt")
     assert ["ralph/task-1-late"] == branches(root)
     assert began == git(root, "rev-parse", "HEAD^2^").strip()
     assert "late" not in git(root, "log", "--format=%B")
     again = merged(root, worked(root, 1, [("new.txt", "z")]), 1)
     assert isinstance(again, Merged)
-    assert "" == again.late
+    assert ["ralph/task-1-late"] == branches(root)
 
 
 def test_agents_commits_become_one_with_their_subjects(root: Path) -> None:
@@ -402,8 +404,8 @@ class TestWithARemote:
         before, tree = base(root), worked(root, 1, [("new.txt", "x")])
         outcome = merged(root, tree, 1, config)
 
-        assert isinstance(outcome, Pending)
-        assert outcome.refused
+        assert isinstance(outcome, Waits)
+        assert isinstance(outcome, RefusedPush)
         assert "hook declined); not on Fridays" in outcome.reason
         assert (before, ["ralph/task-1"]) == (base(root), branches(root))
 
@@ -412,7 +414,7 @@ class TestWithARemote:
         assert base(root) == git(tmp_path / "origin", "rev-parse", tree.base).strip()
 
     @pytest.mark.parametrize(
-        ("hook", "outcome"), [("post-receive", Merged), ("pre-receive", Pending)]
+        ("hook", "outcome"), [("post-receive", Merged), ("pre-receive", Waits)]
     )
     def test_interrupted_push_is_judged_by_the_remote(
         self,
@@ -421,7 +423,7 @@ class TestWithARemote:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
         hook: str,
-        outcome: type[Merged] | type[Pending],
+        outcome: type[Merged] | type[Waits],
     ) -> None:
         """A server that dies gives no verdict, whether it has the commit or not."""
         monkeypatch.setattr("ralphgen.loop.git.PAUSES", (0.0,))
@@ -433,8 +435,8 @@ class TestWithARemote:
         found = merged(root, tree, 1, config)
 
         assert isinstance(found, outcome)
-        if isinstance(found, Pending):
-            assert not found.refused
+        if isinstance(found, Waits):
+            assert not isinstance(found, RefusedPush)
             assert "hung up unexpectedly" in found.reason
             kills.unlink()
             assert isinstance(merged(root, tree, 1, config), Merged)
@@ -462,9 +464,9 @@ class TestWithARemote:
             hook.chmod(0o755)
         found = merged(root, tree, 1, config)
 
-        assert isinstance(found, Pending) == stays
-        if isinstance(found, Pending):
-            assert found.refused
+        assert isinstance(found, Waits) == stays
+        if isinstance(found, Waits):
+            assert isinstance(found, RefusedPush)
             assert "File exists" in found.reason
 
     def test_push_to_a_branch_that_is_checked_out_is_refused(
@@ -478,9 +480,9 @@ class TestWithARemote:
         (tmp_path / "kept").rename(tmp_path / "origin/.git")
         outcome = merged(root, tree, 1, config)
 
-        assert isinstance(outcome, Pending)
+        assert isinstance(outcome, Waits)
         assert "branch is currently checked out" in outcome.reason
-        assert outcome.refused
+        assert isinstance(outcome, RefusedPush)
 
     def test_remote_that_is_gone_lets_the_merge_wait(
         self, root: Path, config: LoopConfig, tmp_path: Path
@@ -489,8 +491,8 @@ class TestWithARemote:
         (tmp_path / "origin").rename(tmp_path / "away")
 
         outcome = merged(root, tree, 1, config)
-        assert isinstance(outcome, Pending)
-        assert not outcome.refused
+        assert isinstance(outcome, Waits)
+        assert not isinstance(outcome, RefusedPush)
         assert outcome.reason.startswith('the remote "origin" cannot be reached; fatal: ')
         assert "ralph/task-2" == prepare(root, 2, 2, config, say).branch
         (tmp_path / "away").rename(tmp_path / "origin")
@@ -550,7 +552,7 @@ if number < most:
 """A check in which another clone pushes, so many times in all."""
 
 
-@pytest.mark.parametrize(("times", "expected"), [(2, Merged), (99, Pending)])
+@pytest.mark.parametrize(("times", "expected"), [(2, Merged), (99, Waits)])
 def test_lost_race_is_merged_again_a_bounded_number_of_times(
     tmp_path: Path, times: int, expected: type
 ) -> None:
@@ -569,7 +571,7 @@ def test_lost_race_is_merged_again_a_bounded_number_of_times(
     if times == 2:
         assert {"new.txt", "theirs-0", "theirs-1"} <= files_of(root)
     else:
-        assert Pending(f'"{branch_of(root)}" received 5 pushes while the checks ran') == outcome
+        assert Waits(f'"{branch_of(root)}" received 5 pushes while the checks ran') == outcome
         assert ["ralph/task-1"] == branches(root)
 
 
@@ -578,11 +580,13 @@ def test_the_ledger_holds_waiting_merges_and_doctor_names_kept_branches(root: Pa
     two = worked(root, 2, [("code.txt", "000")], 2)
     assert [1, 2] == [waits.task for waits in unmerged(root)]
     merged(root, one, 1)
-    merged(root, two, 2)
-
-    notes = "\n".join(worktree_notes(root))
+    entered(root, two, 2)
     assert [2] == [waits.task for waits in unmerged(root)]
-    assert "done but not merged: task 2" in notes
+    assert "done but not merged: task 2" in "\n".join(worktree_notes(root))
+
+    merged(root, two, 2)
+    assert () == unmerged(root)
+    notes = "\n".join(worktree_notes(root))
     assert "unmerged branches: ralph/task-2-1" in notes
 
 

@@ -12,13 +12,13 @@ import pytest
 from driving import Driver, query
 from lanes import shortened
 from making_sessions import client_of
-from merging_projects import branches, merging_project, say
+from merging_projects import branches, merged, merging_project, say
 from proved_projects import check, git, python, write_files
 
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import read_settings
-from ralphgen.loop.merge import LOST, Merged, RedCheck, left_merges, merge
+from ralphgen.loop.merge import LOST, Merged, RedCheck, left_merges
 from ralphgen.loop.trees import Worktree, prepare
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
@@ -69,7 +69,7 @@ def session(root: Path, task: int = 1) -> Iterator[tuple[Worktree, Driver, str]]
 
 
 def outcome_of(root: Path, tree: Worktree, task: int, session_id: str) -> object:
-    return merge(root, tree, task, session_id, loop_of(root), say, title="Do it")
+    return merged(root, tree, task, loop_of(root), session_id)
 
 
 def close(client: Driver) -> None:

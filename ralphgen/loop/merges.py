@@ -1,0 +1,906 @@
+"""The merge queue of a branch: merges everything that waits, and runs the checks once.
+
+Work is merged in memory, one merge commit after the other. The checks run on the last one, and the
+branch moves to it if they pass. If they fail, a binary search finds the entry that makes the
+difference. The rows of the queue are in the ledger; one process at a time runs it.
+"""
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from ralphgen.emit.trust import check_items, content_items, record_items, untrusted
+from ralphgen.errors import ProgramError, ProjectError, Say, plain
+from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
+from ralphgen.kits.project import Project
+from ralphgen.kits.ralph.gate import checked_files
+from ralphgen.kits.ralph.rows import writing_tasks
+from ralphgen.kits.registry import read_settings
+from ralphgen.ledger.tables import state_of
+from ralphgen.loop.git import Git, top_of
+from ralphgen.loop.kept import drop_continued, forget_kept, read_kept
+from ralphgen.loop.merge import (
+    ALL,
+    COMMIT,
+    SETUP,
+    CheckFailure,
+    Conflict,
+    Failed,
+    Merged,
+    RedCheck,
+    Refused,
+    Work,
+    aside,
+    failed_check,
+    left_merges,
+    marked_conflicts,
+    merge_message,
+    record_failure,
+    recorded_work,
+)
+from ralphgen.loop.run import PushRefusedError
+from ralphgen.loop.trees import (
+    BRANCH,
+    DISCIPLINES,
+    LEFT,
+    MERGE,
+    RemoteError,
+    Worktree,
+    changed_in,
+    checkout,
+    create_branch,
+    delete_branch,
+    fetch_base,
+    forget,
+    landing,
+    move_base,
+    next_name,
+    one_of_each,
+    protection_problem,
+    refused_files,
+    unreachable,
+    users_checkout,
+)
+from ralphgen.project.config import LoopConfig
+from ralphgen.project.database import open_database, opened_database
+from ralphgen.project.inspect import done_rules
+from ralphgen.project.model import done_facts
+from ralphgen.project.root import engine_of
+from ralphgen.runtime.engine.ledger import Evidence, add_evidence, passing_checks
+from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.tasks import claims, merges
+from ralphgen.runtime.tasks.assignment import return_merge
+from ralphgen.runtime.tasks.merges import QueuedMerge
+from ralphgen.runtime.tasks.status import checks_for, definition_of
+from ralphgen.sessions.claims import may_block, release_claim
+from ralphgen.sessions.model import TaskClaim
+
+FIRST_WINDOW, LARGEST_WINDOW = 64, 256  # entries of one batch
+MOST_WAITING = 256  # entries that wait before workers take no more tasks
+PUSHES = 5  # times that a round starts again because of other pushes
+REF = "refs/ralphgen/merges/"  # by number: the commit of an entry
+NOT_MERGED = "not merged"
+SHORT = 12  # characters of a commit id, as git abbreviates it in large repositories
+LISTED = 1_000  # entries and runs of a list
+LONGEST = 1_500  # characters of a check's output in a comment
+OLD_GIT = 128  # the lowest exit code of a `git merge-tree` that cannot write trees
+ELSEWHERE = "its commit is not in this repository"
+PUSH_HINT = 'change the rule there, then run "ralphgen loop --worktrees", which pushes first'
+NO_WORD = re.compile(r"[\s=]+")  # in the name of a check, which a trailer has as a word
+TRAILER = re.compile(r"[A-Za-z0-9-]+: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The entry waits on, for the user, for a remote, or for another machine."""
+
+    reason: str
+
+
+Ended = Merged | Failed
+Outcome = Ended | Waits
+Check = Mapping[str, Any]
+
+
+class _BlockedError(Exception):
+    """Nothing can be merged now; the text is the reason."""
+
+
+class _BehindError(Exception):
+    """The branch or its remote has other commits: the round has to start again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An entry in a batch, and the head that its merge makes."""
+
+    entry: QueuedMerge
+    head: str
+
+
+def enter_session(
+    root: Path,
+    tree: Worktree,
+    claim: TaskClaim,
+    title: str,
+    config: LoopConfig,
+    say: Say,
+) -> int | Failed:
+    """Enter the work of a session that is done; return the entry's number, or why it cannot merge.
+
+    The entry takes the recorded tree. Other changes of the worktree are kept on another branch, and
+    the worktree is free for the next task. In one transaction the entry is made and the claim is
+    released; a repeated call returns the same number. Raises `ProgramError` if git fails.
+    """
+    git = Git(root)
+    task, session = claim.task, claim.session_id
+    work = recorded_work(git, tree, task, session, title, config, say)
+    if not isinstance(work, Work):
+        return record_failure(git, task, session, work)
+    if marked := marked_conflicts(git, task, work.commit):
+        return record_failure(git, task, session, Conflict(marked, aside(git, work.branch, say)))
+    with opened_database(root) as database:
+        number = database.writing(
+            lambda: merges.enter(
+                database,
+                work=work.commit,
+                tree=git.say("rev-parse", f"{work.commit}^{{tree}}"),
+                target=tree.base,
+                task=task,
+                session=session,
+            )
+        )
+    git.say("update-ref", f"{REF}{number}", work.commit)
+    forget(git, task)
+    return number
+
+
+def enter_commit(root: Path, commit: str, target: str, task: int | None, session: str) -> int:
+    """Enter a proved commit of the user, or of the session that holds the task; return its number.
+
+    Raises `ProjectError` if other work of the task waits already.
+    """
+    git = Git(root)
+    with opened_database(root) as database:
+        number = database.writing(
+            lambda: merges.enter(
+                database,
+                work=commit,
+                tree=git.say("rev-parse", f"{commit}^{{tree}}"),
+                target=target,
+                task=task,
+                session=session or None,
+            )
+        )
+    git.say("update-ref", f"{REF}{number}", commit)
+    return number
+
+
+def enter_left(root: Path, config: LoopConfig, say: Say, onto: str = "") -> list[int]:
+    """Enter the work of sessions that a kill has kept from entering; return the numbers.
+
+    Work that cannot be merged is returned to its task. Tasks of running sessions are left out.
+    """
+    project = Project(root)
+    with opened_database(root) as database:
+        live = database.reading(lambda: claims.live_claims(database))
+    numbers = []
+    for tree, task, session in left_merges(root, live, say, onto):
+        claim = TaskClaim(project, session, task, 0)
+        entered = enter_session(root, tree, claim, "", config, say)
+        if isinstance(entered, int):
+            numbers.append(entered)
+        else:
+            give_back(claim, entered)
+            say(f"task {task}: {NOT_MERGED}: {words_of(entered)[0]}")
+    return numbers
+
+
+def give_back(claim: TaskClaim, outcome: Failed) -> str | None:
+    """Release the task of work that cannot enter the queue; return the task's status."""
+    project = claim.project
+    text, comment = words_of(outcome)
+    repeated = outcome.is_last and not isinstance(outcome, Refused)
+    return release_claim(
+        claim,
+        NOT_MERGED,
+        comment,
+        reopens=True,
+        # work that did not merge for the first time always has a next session
+        attempts=1 if outcome.is_last else project.settings.loop.attempts + 1,
+        reason=f"its work did not merge twice: {plain(text)}" if repeated else "",
+    )
+
+
+def words_of(outcome: Outcome) -> tuple[str, str]:
+    """Return the result of a merge as a line for the user, and as a comment on the task."""
+    match outcome:
+        case Merged(commit=commit, recorded=recorded, is_checked=is_checked, flaky=flaky):
+            more = "" if is_checked else " (no check)"
+            more += f"; flaky: {flaky}" if flaky else ""
+            more += f"; approved: {', '.join(recorded)}" if recorded else ""
+            return f"as {commit[:SHORT]}{more}", ""
+        case Refused(files=files, branch=branch):
+            text = f"tasks must not change {', '.join(files)}; the work is kept on {branch}"
+        case Conflict(files=files, branch=branch):
+            text = (
+                f"conflict with the base branch in {', '.join(files)}; the work is kept on {branch}"
+            )
+        case RedCheck(name=name, tail=tail, branch=branch):
+            failed = f'"{name}" failed on the merged files'
+            if name == COMMIT:
+                last = tail.rpartition("\n")[2]
+                failed = f"it could not be committed ({one_line(last)})"
+            elif name == ALL:
+                failed = "the checks give no proof on the merged files"
+            text = f"{failed}; the work is kept on {branch}"
+            return text, f"It was not merged: {plain(text)}.\n\n{tail[-LONGEST:]}"
+        case Waits(reason=reason):
+            return reason, ""
+    return text, plain(f"It was not merged: {text}.")
+
+
+class MergeQueue:
+    """The queue of one branch in one project, as this process runs it.
+
+    `ended` receives each entry that this process merges or returns, with its outcome. When `stop`
+    is set, the setup of the checkout ends. With `allow_failing_base`, a failing branch stops
+    nothing.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        target: str,
+        config: LoopConfig,
+        say: Say,
+        *,
+        ended: Callable[[QueuedMerge, Ended], None] = lambda _entry, _outcome: None,
+        stop: threading.Event | None = None,
+        allow_failing_base: bool = False,
+        trust_edited: bool = False,
+    ) -> None:
+        self._root, self._target, self._config = root, target, config
+        self._say, self._ended, self._stop = say, ended, stop
+        self._allow_failing_base = allow_failing_base
+        self._trust_edited = trust_edited
+        self.window = FIRST_WINDOW
+        self._skipped: set[int] = set()  # entries that only the user can continue
+        self._batch = 0
+        self._failure: CheckFailure | None = None  # of the last run that failed
+        self._git = Git(root)
+        self._worker = f"{socket.gethostname()}-{os.getpid()}"
+        self._left_reason = ""  # why the entries that this round skips wait
+        self.obstacle = ""  # why the waiting entries wait, after a pass that could not merge them
+
+    def waiting(self) -> list[QueuedMerge]:
+        """Return the waiting entries, in order."""
+        with open_database(self._root) as database:
+            return merges.waiting(database, self._target)
+
+    def empty(self) -> bool:
+        """Merge what waits, until nothing is left or nothing can be merged now.
+
+        `obstacle` then has the reason. Returns False if another process runs the queue. Raises
+        `ProgramError` if the branch itself fails its checks, or no checks can prove anything, and
+        `PushRefusedError` if the remote does not take the branch.
+        """
+        with self._alone() as is_alone:
+            if not is_alone:
+                self.obstacle = ""
+                return False
+            self._write(merges.end_stale_runs, self._target)
+            pushes = 0
+            while True:
+                try:
+                    if not self._round():
+                        self.obstacle = self._left_reason
+                        return True
+                    pushes, self.obstacle = 0, ""
+                except _BehindError:
+                    pushes += 1
+                    text = f'"{self._target}" received {pushes} pushes while the checks ran'
+                    if pushes >= PUSHES:
+                        return self._blocked(text)
+                    self._say(f'"{self._target}" has new commits: merging again')
+                except _BlockedError as error:
+                    return self._blocked(str(error))
+                except ProgramError:
+                    raise
+                except ProjectError as error:
+                    return self._blocked(error.problems[0].text)
+
+    def refuse_failing(self, tasks: Sequence[int], *, allow_failing: bool = False) -> None:
+        """Raise `ProgramError` if a check of one of the tasks fails on the branch.
+
+        `allow_failing` prepares the checkout without running the checks.
+        """
+        base = self._tip()
+        with checkout(self._root, MERGE, self._config, self._say, self._stop) as place:
+            place.set_to(base, base, base)
+        if allow_failing:
+            return
+        self._batch = self._next_batch()
+        if not self._passes(base, base, [], tasks, fresh=True):
+            raise self._base_error()
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Hold the queue, if no other process does; yield whether this one holds it."""
+        name = sha256(self._target.encode()).hexdigest()[:16]
+        lock = FileLock(Path(self._git.repository.common, f"ralphgen-merges-{name}.lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        over = threading.Event()
+        try:
+            # A database on a server has runners on other machines, which no file lock reaches.
+            is_shared = engine_of(self._root) != "sqlite"
+            if is_shared and not self._leased():
+                yield False
+                return
+            if is_shared:
+                threading.Thread(target=self._keep_lease, args=(over,), daemon=True).start()
+            yield True
+        finally:
+            over.set()
+            with suppress(ProjectError):  # it expires
+                self._write(merges.end_lease, self._target, self._worker)
+            lock.release()
+
+    def _leased(self) -> bool:
+        return bool(self._write(merges.lease_runner, self._target, self._worker))
+
+    def _keep_lease(self, over: threading.Event) -> None:
+        while not over.wait(merges.LEASE / 4):
+            with suppress(ProjectError):
+                self._leased()
+
+    def _blocked(self, reason: str) -> bool:
+        self.obstacle = reason
+        for entry in self.waiting():
+            if entry.reason != reason:
+                self._write(merges.note_obstacle, entry.number, reason)
+        return True
+
+    def _write(self, work: Callable[..., Any], *values: Any, **named: Any) -> Any:
+        with opened_database(self._root) as database:
+            return database.writing(lambda: work(database, *values, **named))
+
+    def _tip(self) -> str:
+        return self._git.say("rev-parse", f"refs/heads/{self._target}")
+
+    def _next_batch(self) -> int:
+        with open_database(self._root) as database:
+            return merges.next_batch(database)
+
+    def _round(self) -> bool:
+        """Merge one batch; return whether another round may end more entries.
+
+        Raises `_BlockedError` and `_BehindError`.
+        """
+        self._left_reason = ""
+        if not (entries := self._present()):
+            return False
+        try:
+            problem = fetch_base(self._git, self._target, self._config)
+        except RemoteError as error:
+            raise _BlockedError(_one_line(error)) from error
+        if problem := problem or protection_problem(self._root) or self._edited():
+            raise _BlockedError(problem)
+        base, self._batch = self._tip(), self._next_batch()
+        entries = self._reconciled(entries, base)
+        members, has_ended = self._built(base, entries)
+        if not members:
+            return has_ended
+        if self._passes(members[-1].head, base, members):
+            self._land(members, base)
+            self.window = min(2 * self.window, LARGEST_WINDOW)
+            return True
+        self.window = max(self.window // 2, 1)
+        self._search(members, base)
+        return True
+
+    def _edited(self) -> str:
+        """Return why the branch cannot move where it is checked out, empty if it can."""
+        tree = users_checkout(self._git, self._target)
+        changed = [] if tree is None else changed_in(tree)
+        if tree is None or not changed:
+            return ""
+        return f'files were changed in "{tree.folder}": {", ".join(changed[:3])}'
+
+    def _present(self) -> list[QueuedMerge]:
+        """Return the waiting entries whose commits this repository has."""
+        entries = [one for one in self.waiting() if one.number not in self._skipped]
+        present = []
+        for entry in entries:
+            if self._git.commit(entry.work) is None:
+                self._left_reason = ELSEWHERE
+                if entry.reason != ELSEWHERE:
+                    self._write(merges.note_obstacle, entry.number, ELSEWHERE)
+                continue
+            self._git.say("update-ref", f"{REF}{entry.number}", entry.work)
+            present.append(entry)
+        return present
+
+    def _reconciled(self, entries: Sequence[QueuedMerge], base: str) -> list[QueuedMerge]:
+        """Record the entries that a killed queue has landed already; return the others.
+
+        Its merge commit has the entry's work as second parent and names the session. Work that came
+        into the branch in another way must pass there, like any other.
+        """
+        landed: dict[str, str] = {}
+        contained = [one for one in entries if self._git.contains(base, one.work)]
+        if contained:
+            words = ("log", "--first-parent", "--merges", "--format=%H %P", base)
+            for line in self._git.say(*words).splitlines():
+                commit, *parents = line.split(" ")
+                landed.setdefault(parents[1], commit)
+        for entry in contained:
+            if entry.work not in landed:
+                continue
+            commit = landed[entry.work]
+            message = self._git.say("log", "-1", "--format=%B", commit)
+            if f"Ralphgen-Session: {one_line(entry.session or '')}".strip() in message:
+                batch = re.search(r"^Ralphgen-Batch: (\d+)$", message, re.MULTILINE)
+                number = int(batch[1]) if batch else None
+                self._finished([(entry, Merged(commit))], number)
+        return [one for one in entries if one not in contained or one.work not in landed]
+
+    def _built(self, base: str, entries: Sequence[QueuedMerge]) -> tuple[list[Member], bool]:
+        """Merge entries onto a commit in memory, one after the other, up to the window.
+
+        Returns the batch, and whether an entry was returned. An entry that conflicts only with an
+        earlier one of the batch is left out: the earlier one may fail.
+        """
+        members: list[Member] = []
+        head, has_ended = base, False
+        for entry in entries:
+            if len(members) >= self.window:
+                break
+            made = self._merged(head, entry)
+            if isinstance(made, str):
+                members.append(Member(entry, made))
+                head = made
+                continue
+            if head != base and isinstance(made, Conflict | RedCheck):
+                alone = self._merged(base, entry)
+                if isinstance(alone, str):
+                    continue
+                made = alone
+            has_ended = self._return(entry, made) or has_ended
+        return members, has_ended
+
+    def _merged(self, head: str, entry: QueuedMerge) -> str | Failed:
+        """Return a merge commit of an entry on a head, or why it cannot be merged.
+
+        An entry that changes nothing there leaves the head.
+        """
+        git = self._git
+        found = self._united(head, entry)
+        if not isinstance(found, str):
+            return found
+        if found == git.say("rev-parse", f"{head}^{{tree}}"):
+            return head
+        changed = git.names("diff", "--name-only", "--no-renames", head, found)
+        if refused := refused_files(self._root, changed, head, found):
+            return Refused(refused, "")
+        proved = self._proved(entry.tree or "", entry.task)
+        names = [one["name"] for one in self._checks([entry]) if _key(one) in proved]
+        message = merge_message(self._config, self._title(entry.task), entry.task)
+        lines = _trailers(entry, names, entry.tree or found, self._batch)
+        message = message or f"Merge task {entry.task}"
+        if entry.task is None:
+            message = f"Merge {entry.work[:SHORT]}"
+        return git.commit_tree(_with_trailers(message, lines), found, head, entry.work)
+
+    def _united(self, head: str, entry: QueuedMerge) -> str | Failed:
+        """Return the tree of a merge, made without a checkout, or its conflict."""
+        git = self._git
+        words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
+        ended = git.asked(*words, head, entry.work)
+        if ended.code in (0, 1):
+            tree, *files = [part for part in ended.output.split("\0") if part]
+            return tree if not ended.code else Conflict(tuple(files), "")
+        with checkout(self._root, MERGE, self._config, self._say, self._stop) as place:
+            place.set_to(head, head, head)  # git is older than 2.38, or a merge driver failed
+            own = Git(self._root, Path(place.git.repository.top))
+            ended = own.asked("merge", "--quiet", "--no-commit", "--no-ff", entry.work)
+            if not ended.code:
+                return own.say("write-tree")
+            files = own.names("diff", "--name-only", "--diff-filter=U")
+        if files:
+            return Conflict(tuple(files), "")
+        git.refuse_unwritable()
+        return RedCheck("merge", ended.tail, "")
+
+    def _title(self, task: int | None) -> str:
+        if task is None:
+            return ""
+        with open_database(self._root) as database:
+            row = database.row("SELECT title FROM tasks WHERE id = ?", [task])
+        return "" if row is None else str(row[0])
+
+    def _search(self, members: Sequence[Member], base: str) -> None:
+        """Land the members before the first failing one; return that one if it is at fault."""
+        failure, low, high, at, has_passed = self._failure, 0, len(members), base, False
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._passes(members[middle - 1].head, at, members[:middle]):
+                has_passed = True
+                self._land(members[low:middle], at)
+                low, at = middle, members[middle - 1].head
+            else:
+                high, failure = middle, self._failure
+        suspect = members[high - 1]
+        rest = self._rebuilt(at, [one.entry for one in members[high:]])
+        if rest and self._passes(rest[-1].head, at, rest):
+            self._return(suspect.entry, self._red(failure))
+            self._land(rest, at)
+            return
+        if self._passes(suspect.head, at, [suspect], fresh=True):
+            self._say(f"flaky: {failure.name if failure else ''}")
+            self._land([suspect], at, flaky=failure.name if failure else "")
+            return
+        failure = self._failure
+        if not (has_passed or self._allow_failing_base) and not self._passes(
+            at, at, [], [suspect.entry.task], fresh=True
+        ):
+            raise self._base_error()
+        self._return(suspect.entry, self._red(failure))
+
+    def _rebuilt(self, at: str, entries: Sequence[QueuedMerge]) -> list[Member]:
+        """Merge entries onto a commit again; ones that conflict wait for the next round."""
+        members: list[Member] = []
+        for entry in entries:
+            made = self._merged(members[-1].head if members else at, entry)
+            if isinstance(made, str):
+                members.append(Member(entry, made))
+        return members
+
+    @staticmethod
+    def _red(failure: CheckFailure | None) -> RedCheck:
+        return RedCheck(*(failure or CheckFailure(ALL, "")), "")
+
+    def _base_error(self) -> ProgramError:
+        failure = self._failure or CheckFailure(ALL, "")
+        if failure.name == ALL:
+            text = f"the checks give no proof on the base branch: {failure.tail}"
+            return ProgramError(text)
+        text = f'check "{failure.name}" already fails on {self._target}'
+        hint = "fix it, or pass --allow-failing-base if a task fixes it"
+        return ProgramError(text, hint, failure.tail)
+
+    def _checks(
+        self, entries: Sequence[QueuedMerge], tasks: Sequence[int | None] = ()
+    ) -> list[Any]:
+        """Return each check that applies to an entry or a task, in the order of the settings."""
+        rules = done_rules(read_settings(self._root))
+        if rules is None:
+            return []
+        done = done_facts(rules)
+        wanted: set[object] = {*tasks, *(one.task for one in entries)}
+        disciplines: set[object] = {None} if None in wanted else set()
+        ids = [one for one in wanted if one is not None]
+        with open_database(self._root) as database:
+            sql = DISCIPLINES.format(marks=", ".join("?" * len(ids)))
+            disciplines.update(own for _, own in (database.rows(sql, ids) if ids else ()))
+        names = {one["name"] for own in disciplines for one in checks_for(done, own)}
+        return [one for one in done["checks"] if one["name"] in names]
+
+    def _proved(self, tree: str, task: int | None = None) -> set[tuple[str, str]]:
+        """Return the checks that passed on a tree, by name and definition."""
+        with open_database(self._root) as database:
+            return passing_checks(database, tree, task)
+
+    def _passes(
+        self,
+        head: str,
+        base: str,
+        members: Sequence[Member],
+        tasks: Sequence[int | None] = (),
+        *,
+        fresh: bool = False,
+    ) -> bool:
+        """Return whether the checks of the members, or of some tasks, pass on a commit.
+
+        Without `fresh`, evidence of an earlier run is enough. The results become evidence. Raises
+        `ProgramError` if no work can pass now: the checks change files, or a disk is full.
+        """
+        entries = [one.entry for one in members]
+        checks = self._checks(entries, tasks)
+        tree = self._git.say("rev-parse", f"{head}^{{tree}}")
+        own = entries[0].task if len(entries) == 1 else None
+        if not checks or (not fresh and self._proved(tree, own).issuperset(map(_key, checks))):
+            return True
+        if self._stop is not None and self._stop.is_set():
+            raise _BlockedError("the loop was stopped")
+        if foreign := untrusted(self._root, check_items(read_settings(self._root).done)):
+            raise ProjectError(f"not trusted: {foreign[0].shown}", 'run "ralphgen trust"')
+        if members:
+            ids = ", ".join(str(one.task or one.number) for one in entries)
+            what = "task" if len(entries) == 1 else "tasks"
+            self._say(f"merging {what} {ids}: checks run on {head[:SHORT]}")
+        facts = {"target": self._target, "base": base, "head": head, "tree": tree}
+        number = self._write(
+            merges.open_run,
+            **facts,
+            batch=self._batch,
+            members=[one.number for one in entries],
+            worker=self._worker,
+        )
+        ids_of_tasks = [one.task for one in entries if one.task is not None]
+        ids_of_tasks += [one for one in tasks if one is not None]
+        failure = self._failed(head, tree, checks, ids_of_tasks, number)
+        self._write(merges.close_run, number, passed=failure is None)
+        if failure is not None:
+            self._failure = failure
+        return failure is None
+
+    def _failed(
+        self,
+        head: str,
+        tree: str,
+        checks: Sequence[Check],
+        tasks: Sequence[int],
+        number: int,
+    ) -> CheckFailure | None:
+        """Run the setup if needed, and checks on a commit; return the first failing one."""
+        with checkout(self._root, MERGE, self._config, self._say, self._stop) as place:
+            try:
+                place.set_to(head, head, head)
+            except ProgramError as error:
+                return CheckFailure(SETUP, str(error))
+            work_tree = Path(place.place)
+            if any("dela" in one for one in checks):  # only a server runs a task of dela
+                answers = [
+                    failed_check(
+                        self._root, work_tree, task, trust_edited=self._trust_edited, say=self._say
+                    )
+                    for task in one_of_each(self._root, tasks)
+                ]
+                failure = next((one for one in answers if one is not None), None)
+                results = (
+                    [] if failure else [{"name": one["name"], "exit_code": 0} for one in checks]
+                )
+            else:
+                rules = done_rules(read_settings(self._root))
+                done = {} if rules is None else done_facts(rules)
+                answer = checked_files(self._root, work_tree, done, checks)
+                results = answer["checks"]
+                red = next((one for one in results if one["exit_code"] != 0), None)
+                failure = None if red is None else CheckFailure(red["name"], red["tail"])
+                if failure is None and not answer["passed"]:
+                    why = answer.get("not_proved", "")
+                    raise ProgramError(f"the checks give no proof: {why}")
+            if failure is None and (changed := place.changed()):
+                text = f"files were changed while the checks ran: {', '.join(changed)}"
+                raise ProgramError(f"the checks give no proof: {text}")
+        if failure is not None:
+            if FULL.search(failure.tail):
+                text = f'"{failure.name}" failed: the disk is full'
+                raise ProgramError(text, WRITE_HINT, failure.tail)
+            refuse_full_disk((work_tree,))
+        self._write(_add_results, checks, results, tree, number)
+        return failure
+
+    def _land(self, members: Sequence[Member], old: str, *, flaky: str = "") -> None:
+        """Push the head of the members, move the branch to it, and record the merges.
+
+        Raises `_BehindError`, `_BlockedError` and `PushRefusedError`.
+        """
+        git, new = self._git, members[-1].head
+        with landing(self._root):
+            recorded: tuple[str, ...] = ()
+            if new != old:
+                self._push(new)
+                if self._tip() != old:
+                    raise _BehindError
+                if (reason := move_base(git, self._target, old, new)) is not None:
+                    raise _BlockedError(reason)
+                recorded = self._recorded(
+                    git.names("diff", "--name-only", "--no-renames", old, new)
+                )
+            found = []
+            for one in members:
+                checked = bool(self._checks([one.entry]))
+                merged = Merged(one.head, recorded, is_checked=checked, flaky=flaky)
+                found.append((one.entry, merged))
+                recorded = ()
+            self._finished(found, self._batch)
+
+    def _push(self, commit: str) -> None:
+        remote = self._config.remote
+        if remote is None:
+            return
+        pushed = self._git.push(remote, commit, self._target)
+        if pushed.outcome == "behind":
+            raise _BehindError
+        if pushed.outcome == "unreachable":
+            raise _BlockedError(_one_line(unreachable(remote, pushed.words)))
+        if pushed.outcome == "refused":
+            words = "; ".join(pushed.words.splitlines())
+            reason = f'"{remote}" rejects the push of "{self._target}": {words}'
+            self._blocked(reason)
+            raise PushRefusedError(reason, PUSH_HINT)
+
+    def _recorded(self, changed: Sequence[str]) -> tuple[str, ...]:
+        """Record the content that a merge changed as trusted; return its paths."""
+        top, place = top_of(self._root), self._root.resolve()
+        files = {top / path for path in changed}
+        items = [item for item in content_items(place) if Path(item.file) in files]
+        record_items(self._root, items)
+        return tuple(Path(item.file).relative_to(place).as_posix() for item in items)
+
+    def _finished(self, found: Sequence[tuple[QueuedMerge, Merged]], batch: int | None) -> None:
+        """Record merged entries in one transaction, then remove what kept their work."""
+
+        def record(database: Any) -> None:
+            for entry, outcome in found:
+                merges.finish(database, entry, outcome.commit, batch, flaky=outcome.flaky)
+
+        self._write(record)
+        for entry, outcome in found:
+            self._forget(entry)
+            self._ended(entry, outcome)
+
+    def _forget(self, entry: QueuedMerge) -> None:
+        """Remove the branch, the refs and the kept work of a merged entry."""
+        git = self._git
+        if entry.task is not None:
+            for name, commit in git.branches(f"{BRANCH}{entry.task}*").items():
+                if commit == entry.work:
+                    delete_branch(git, name)
+            if (kept := read_kept(git, entry.task)) is not None:
+                drop_continued(git, entry.task, kept)
+            forget_kept(git, entry.task)
+            forget(git, entry.task)
+        git.asked("update-ref", "-d", f"{REF}{entry.number}")
+
+    def _return(self, entry: QueuedMerge, outcome: Failed) -> bool:
+        """Return an entry to its task, with its work on a branch; return whether it ended.
+
+        The second failure of a task blocks it. If the project has no blocked tasks, it waits.
+        """
+        git, project = self._git, Project(self._root)
+        branch = _branch_of(git, entry)
+        if entry.task is not None:
+            branch = aside(git, branch, self._say)
+            session = entry.session or ""
+            outcome = record_failure(git, entry.task, session, replace(outcome, branch=branch))
+        else:
+            outcome = replace(outcome, branch=branch)
+        text, comment = words_of(outcome)
+        repeated = outcome.is_last and not isinstance(outcome, Refused)
+        if repeated and not may_block(project.schema):
+            self._skipped.add(entry.number)
+            self._write(merges.note_obstacle, entry.number, text)
+            self._left_reason = text
+            return False
+        reason = f"its work did not merge twice: {plain(text)}" if repeated else ""
+        if isinstance(outcome, Refused):
+            reason = plain(text)
+        ended = f'The session "{one_line(entry.session or "")}" ended: {NOT_MERGED}. '
+        with writing_tasks(project.root, project.schema) as (database, tables):
+            return_merge(
+                *(database, tables, entry, f"{ended if entry.session else ''}{comment}"),
+                batch=self._batch,
+                why=text,
+                tail=outcome.tail if isinstance(outcome, RedCheck) else "",
+                reason=reason,
+            )
+        git.asked("update-ref", "-d", f"{REF}{entry.number}")
+        self._ended(entry, outcome)
+        return True
+
+
+def _branch_of(git: Git, entry: QueuedMerge) -> str:
+    """Return the branch of an entry's work; it is created if there is none."""
+    name = f"{BRANCH}{entry.task}" if entry.task is not None else f"{LEFT}{entry.number}"
+    for branch, commit in sorted(git.branches(f"{name}*").items()):
+        if commit == entry.work:
+            return branch
+    branch = next_name(git, name)
+    create_branch(git, branch, entry.work)
+    return branch
+
+
+def _key(check: Check) -> tuple[str, str]:
+    return check["name"], definition_of(check)
+
+
+def _add_results(
+    database: Any, checks: Sequence[Check], results: Sequence[Check], tree: str, number: int
+) -> None:
+    """Store the results of a run of the queue as evidence, in an open transaction."""
+    definitions = dict(map(_key, checks))
+    for one in results:
+        evidence = Evidence(
+            task=None,
+            session=None,
+            check=one["name"],
+            definition=definitions[one["name"]],
+            exit_code=one["exit_code"],
+            started=claims.moment(),
+            seconds=one.get("seconds", 0.0),
+            tree=tree,
+            tail=one.get("tail", ""),
+            run=number,
+        )
+        add_evidence(database, evidence)
+
+
+def _trailers(entry: QueuedMerge, checks: Sequence[str], tree: str, batch: int) -> str:
+    """Return the lines of a merge commit on its task, session, proof and batch."""
+    results = " ".join(f"{NO_WORD.sub('-', name)}=0" for name in checks)
+    lines = [
+        f"Ralphgen-Task: {entry.task}" if entry.task is not None else "",
+        f"Ralphgen-Session: {one_line(entry.session)}" if entry.session else "",
+        f"Ralphgen-Proof: {results}{' ' * bool(results)}tree={tree}",
+        f"Ralphgen-Batch: {batch}",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def _with_trailers(message: str, trailers: str) -> str:
+    """Return a message with trailers; git reads only those of the last paragraph."""
+    _, *others = message.rstrip().split("\n\n")
+    is_block = bool(others) and all(map(TRAILER.match, others[-1].splitlines()))
+    separator = "\n" if is_block else "\n\n"
+    return f"{message.rstrip()}{separator}{trailers}"
+
+
+def _one_line(error: RemoteError) -> str:
+    """Return the error of a remote with the words of git behind it."""
+    (problem,) = error.problems
+    return "; ".join([problem.text, *filter(None, map(str.strip, problem.output.splitlines()))])
+
+
+def read_queue(
+    root: Path, *, only_waiting: bool = False
+) -> tuple[list[QueuedMerge], list[merges.MergeRun]]:
+    """Return the waiting entries in order, or the newest of any state, with the newest runs.
+
+    Both are empty if the project has no ledger.
+    """
+    with open_database(root) as database:
+        if state_of(database).version is None:
+            return [], []
+        found = merges.waiting(database) if only_waiting else merges.newest(database, LISTED)
+        return found, merges.runs(database, LISTED)
+
+
+def targets(root: Path) -> list[str]:
+    """Return the branches for which work waits."""
+    with open_database(root) as database:
+        return sorted({one.target for one in merges.waiting(database)})
+
+
+def drop_entry(root: Path, number: int, say: Say) -> str:
+    """Drop a waiting entry; return the branch that keeps its work, empty if none waits.
+
+    If it was the work of a task, the task remains done, and its dependents wait until you set its
+    status.
+    """
+    git = Git(root)
+    with open_database(root) as database:
+        entry = merges.merge_of(database, number)
+    if entry is None or entry.state != merges.WAITING:
+        return ""
+    branch = _branch_of(git, entry)
+    with opened_database(root) as database:
+        if not database.writing(lambda: claims.drop_merge(database, number, "dropped by the user")):
+            return ""
+    git.asked("update-ref", "-d", f"{REF}{number}")
+    return aside(git, branch, say) if entry.task is not None else branch
