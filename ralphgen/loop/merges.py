@@ -23,7 +23,6 @@ from ralphgen.errors import ProgramError, ProjectError, Say, plain
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.gate import checked_files
-from ralphgen.kits.ralph.rows import writing_tasks
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.tables import state_of
 from ralphgen.loop.git import Git, top_of
@@ -78,10 +77,9 @@ from ralphgen.project.root import engine_of
 from ralphgen.runtime.engine.ledger import Evidence, add_evidence, passing_checks
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks import claims, merges
-from ralphgen.runtime.tasks.assignment import return_merge
 from ralphgen.runtime.tasks.merges import QueuedMerge
 from ralphgen.runtime.tasks.status import checks_for, definition_of
-from ralphgen.sessions.claims import may_block, release_claim
+from ralphgen.sessions.claims import may_block, release_claim, return_work
 from ralphgen.sessions.model import TaskClaim
 
 FIRST_WINDOW, LARGEST_WINDOW = 64, 256  # entries of one batch
@@ -663,7 +661,7 @@ class MergeQueue:
             except ProgramError as error:
                 return CheckFailure(SETUP, str(error))
             work_tree = Path(place.place)
-            if any("dela" in one for one in checks):  # only a server runs a task of dela
+            if not all("run" in one for one in checks):  # only a server runs a task of a kit
                 answers = [
                     failed_check(
                         self._root, work_tree, task, trust_edited=self._trust_edited, say=self._say
@@ -792,14 +790,13 @@ class MergeQueue:
         if isinstance(outcome, Refused):
             reason = plain(text)
         ended = f'The session "{one_line(entry.session or "")}" ended: {NOT_MERGED}. '
-        with writing_tasks(project.root, project.schema) as (database, tables):
-            return_merge(
-                *(database, tables, entry, f"{ended if entry.session else ''}{comment}"),
-                batch=self._batch,
-                why=text,
-                tail=outcome.tail if isinstance(outcome, RedCheck) else "",
-                reason=reason,
-            )
+        return_work(
+            *(project, entry, f"{ended if entry.session else ''}{comment}"),
+            batch=self._batch,
+            why=text,
+            tail=outcome.tail if isinstance(outcome, RedCheck) else "",
+            reason=reason,
+        )
         git.asked("update-ref", "-d", f"{REF}{entry.number}")
         self._ended(entry, outcome)
         return True

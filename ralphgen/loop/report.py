@@ -54,7 +54,7 @@ def report_lines(root: Path, events: Sequence[Event]) -> Iterator[str]:
     seconds, why = stop.get("seconds", 0), stop.get("reason", "")
     yield f"The loop stopped after {duration(seconds)}: {code(why)}."
     for one in events:
-        if one["event"] == "merge" and one["outcome"] == MERGED:
+        if one["event"] == "merge" and one["outcome"] == MERGED and one["task"] is not None:
             yield ""
             yield from _merged_task(Git(root), one, events, states.get(one["task"]))
     waiting = [*_waiting(events, states)]

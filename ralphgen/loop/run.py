@@ -341,7 +341,7 @@ class Run:
     def totals(self) -> Totals:
         """The totals until now."""
         with self._changed:
-            return Totals(dict(self._outcomes), self._spent)
+            return Totals({one: n for one, n in self._outcomes.items() if n}, self._spent)
 
     def stop(self, stop: StopReason) -> None:
         """Start nothing more; only the first reason counts."""

@@ -425,6 +425,7 @@ class TreeWorkplace(ProjectWorkplace):
         self._starts: dict[int, str] = {}  # by worker: a text about the kept work in its tree
         self._queue: MergeQueue
         self._entered: dict[int, int] = {}  # by entry of this loop that waits: its worker
+        self._obstacles: dict[int, str] = {}  # by entry: the last reported reason to wait
         self._ended: list[tuple[int, str]] = []  # tasks whose entries ended, with their outcome
         self._error: RalphgenError | None = None  # why no session can be merged
         self._noticing = threading.Lock()
@@ -506,14 +507,24 @@ class TreeWorkplace(ProjectWorkplace):
         return self._ended
 
     def _report_others(self) -> None:
-        """Report the entries of this loop that another process merged or returned."""
+        """Report the entries of this loop that wait, or that another process ended."""
         with open_database(self._root) as database:
             found = [merge_of(database, number) for number in self._entered]
         for entry in found:
-            if entry is not None and entry.state != WAITING:
+            if entry is not None and entry.state == WAITING and entry.reason:
+                self._report_obstacle(entry, entry.reason)
+            elif entry is not None and entry.state != WAITING:
                 text = f"as {entry.merged[:SHORT]}" if entry.merged else entry.reason or ""
                 word = {MERGED: DONE, RETURNED: NOT_MERGED}.get(entry.state, entry.state)
                 self._report(entry, word, text, entry.merged)
+
+    def _report_obstacle(self, entry: QueuedMerge, reason: str) -> None:
+        """Report once why an entry of this loop still waits."""
+        if self._obstacles.get(entry.number) != reason:
+            self._obstacles[entry.number] = reason
+            facts = {"task": entry.task, "session": entry.session, "commit": None}
+            worker = self._entered.get(entry.number, 0)
+            self._tell(event("merge", worker=worker, **facts, outcome=PENDING, text=reason))
 
     def _end_merge(self, entry: QueuedMerge, outcome: Ended) -> None:
         """Report an entry that this process merged or returned."""

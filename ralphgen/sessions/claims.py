@@ -35,6 +35,7 @@ from ralphgen.runtime.tasks.claims import (
     is_live,
     needed_tasks,
 )
+from ralphgen.runtime.tasks.merges import QueuedMerge
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.sessions.store import CHANCE, new_id
@@ -386,6 +387,23 @@ def release_claim(
         with opened_database(claim.root) as database:
             database.writing(lambda: claims.release(database, claim.task, claim.session_id))
         raise
+
+
+def return_work(
+    project: Project,
+    merge: QueuedMerge,
+    comment: str,
+    *,
+    batch: int | None,
+    why: str,
+    tail: str,
+    reason: str,
+) -> None:
+    """Return an entry of the merge queue to its task, as `return_merge`."""
+    with writing_tasks(project.root, project.schema) as (database, tables):
+        assignment.return_merge(
+            database, tables, merge, comment, batch=batch, why=why, tail=tail, reason=reason
+        )
 
 
 def release_claim_of(root: Path, session_id: str, outcome: str) -> int | None:

@@ -55,7 +55,7 @@ PANELS = {
         "log": CommandEntry("Show every change, with old and new values.", "ralphgen.cli.history"),
         "undo": CommandEntry("Undo the changes of a session.", "ralphgen.cli.history"),
         "merges": CommandEntry(
-            "List, run and drop work that waits to be merged.", "ralphgen.cli.merges"
+            "List work that waits to be merged, and the run in progress.", "ralphgen.cli.merges"
         ),
         "gate": CommandEntry("Prove the current files, for any loop or CI.", "ralphgen.cli.gate"),
         "notify": CommandEntry("Send a line of text to your phone or chat.", "ralphgen.cli.notify"),

@@ -284,7 +284,7 @@ def test_killed_while_work_is_kept_no_work_is_lost(root: Path, step: str) -> Non
     assert (step in {"release", "set_aside"}) == (read_kept(Git(root), 1) is not None)
 
 
-@pytest.mark.parametrize("step", ["aside", "record_failure", "return_merge"])
+@pytest.mark.parametrize("step", ["aside", "record_failure", "return_work"])
 def test_a_failed_merge_that_is_killed_counts_once(root: Path, step: str) -> None:
     tree = worked(root, 1, [("code.txt", "00"), ("more.txt", "m")])
     commit(root, "code.txt", "000")

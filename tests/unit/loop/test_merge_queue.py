@@ -295,9 +295,9 @@ STEPS = [
     ("close_run", 2),
     ("move_base", 1),
     ("finish", 1),
-    ("delete_branch", 1),
+    ("forget_kept", 1),
     ("record_failure", 1),
-    ("return_merge", 1),
+    ("return_work", 1),
 ]
 
 
