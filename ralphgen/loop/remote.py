@@ -512,7 +512,11 @@ class RemoteWorkplace:
         """Return the items that a worker requires: it starts no server of the project."""
         return worker_items(self._project)
 
-    def merges(self, _worker: int) -> list[tuple[int, str]]:
+    def is_merging(self) -> bool:
+        """Return whether work waits to be merged: never here."""
+        return False
+
+    def merge_waiting(self) -> list[tuple[int, str]]:
         """Return nothing: a worker's tasks are merged by the queue."""
         return []
 

@@ -141,7 +141,7 @@ class Evidence:
 def add_evidence(database: Database, evidence: Evidence) -> None:
     """Store one run of a check; the caller is in a transaction of `database.writing`."""
     database.change(
-        f"INSERT INTO {EVIDENCE} ({_EVIDENCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        f"INSERT INTO {EVIDENCE} ({_EVIDENCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             json.dumps(value, ensure_ascii=False) if isinstance(value, tuple) else value
             for value in (getattr(evidence, name) for name in _FACTS)
@@ -163,10 +163,12 @@ def evidence_of(database: Snapshot, task: int) -> list[Evidence]:
 def passing_checks(database: Snapshot, tree: str, task: int | None = None) -> set[tuple[str, str]]:
     """Return name and definition of the checks that passed on a tree, in any run.
 
-    Runs for the `task` also count if the digest of ignored files follows the id of the tree.
+    Runs that a worker reported prove nothing here. Runs for the `task` also count if the digest of
+    ignored files follows the id of the tree.
     """
     passed = (
-        f"SELECT check_name, definition FROM {EVIDENCE} WHERE exit_code = 0 AND protected = '[]' "
+        f"SELECT check_name, definition FROM {EVIDENCE} "
+        "WHERE exit_code = 0 AND protected = '[]' AND worker IS NULL"
     )
     found = database.rows(f"{passed} AND tree = ?", [tree])
     found += database.rows(f"{passed} AND task_id = ? AND tree LIKE ?", [task, f"{tree} %"])
