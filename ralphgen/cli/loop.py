@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from errno import EIO, EPIPE
 from functools import partial
 from pathlib import Path
@@ -252,8 +253,7 @@ def _looped(
 ) -> int:
     """Run the loop, show what happens, keep it for others to see, and return the exit code."""
     from ralphgen.agents.launch import find_program
-    from ralphgen.cli.trust import asked
-    from ralphgen.emit.trust import require_trust
+    from ralphgen.exchange.branch import keep_rows
     from ralphgen.kits.registry import read_settings
     from ralphgen.ledger.backup import backed_up
     from ralphgen.loop.conduct import conduct
@@ -265,8 +265,7 @@ def _looped(
     events: list[Event] = []
     config = read_settings(root).notify
     notifier = Notifier(root, config, lambda text: telling.tell(event("note", worker=0, text=text)))
-    if warning := require_trust(root, prepared.site.trust_items(), asked, is_whole=True):
-        tell(warning)
+    prepared = _trusted(prepared, tell)
     for agent in prepared.agents:
         find_program(agent)  # before a task is claimed for nothing
     with (
@@ -296,6 +295,7 @@ def _looped(
         show(event("begin", **facts, ready=len(prepared.ready)))
         run = Run(limits, names, tell=telling.tell)
         stop = conduct(run, prepared.site, telling, prepared.stop_now, show, record.asked)
+        keep_rows(root, tell, syncs=read_settings(root).loop.remote is not None)
         notifier.wait()
         while isinstance(failed := telling.next(0), dict):
             show(failed)
@@ -306,6 +306,24 @@ def _looped(
         for line in delivery:
             tell(line)
     return stop.exit_code
+
+
+def _trusted(prepared: "PreparedLoop", tell: Say) -> "PreparedLoop":
+    """Ask for trust, again after a sync of rows; return the loop with the tasks that are ready."""
+    from ralphgen.cli.trust import asked
+    from ralphgen.emit.trust import require_trust
+    from ralphgen.exchange.branch import keep_rows
+    from ralphgen.kits.registry import read_settings
+
+    root, items = prepared.root, prepared.site.trust_items
+    if warning := require_trust(root, items(), asked, is_whole=True):
+        tell(warning)
+    settings = read_settings(root)
+    if settings.loop.remote is None or settings.git.rows is None:
+        return prepared
+    keep_rows(root, tell, syncs=True)
+    require_trust(root, items(), asked, is_whole=True)
+    return replace(prepared, ready=tuple(prepared.site.next_tasks()))
 
 
 def _delivery(

@@ -28,6 +28,7 @@ from ralphgen.agents.agent import (
 from ralphgen.agents.launch import SessionEnd, close_record, launch_session
 from ralphgen.emit.trust import TrustItem, content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
+from ralphgen.exchange.branch import keep_rows
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import blocked_since, cost_of_task, last_entry
@@ -125,6 +126,7 @@ class ProjectWorkplace:
         self.recorded: list[str] = []
         self._max_task_cost = max_task_cost
         self._unreported: dict[int, float] = {}  # shares of sessions that reported no cost, by task
+        self._shares = project.settings.loop.remote is not None
         self._entry = 0  # the newest one of the journal when the loop began
 
     def trust_items(self) -> list[TrustItem]:
@@ -193,6 +195,7 @@ class ProjectWorkplace:
             self._release(session, NOT_MADE, "", worker)
             remove(session.folder)  # nothing runs in it
             raise
+        keep_rows(self._root, partial(self._note, worker), syncs=self._shares and outcome == DONE)
         return Result(session.task, outcome, end.usage.cost, end.fault, end.limit, end.unavailable)
 
     def _of_run(self, end: SessionEnd, job: Assignment) -> SessionEnd:
