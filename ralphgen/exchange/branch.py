@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from filelock import FileLock
 from ralphgen.emit.trust import Ask, git_items, require_trust, trusted_settings
 from ralphgen.errors import Problem, ProgramError, ProjectError, RalphgenError, Say, plain
 from ralphgen.exchange.merge import COMMENTS, REFERENCES, EditWriter, RowEdit, Side, merge
-from ralphgen.exchange.move import RECIPE, checked
+from ralphgen.exchange.move import RECIPE, checked, take_time
 from ralphgen.exchange.rows import (
     LARGEST,
     NAMED_ROWS,
@@ -91,10 +91,6 @@ SELECT task_id FROM ralphgen_merges WHERE state = 'waiting' AND task_id IS NOT N
 
 class _DryRunError(Exception):
     """All was tried, and nothing is to stay."""
-
-
-class _ClashError(Exception):
-    """New rows on both sides have the same number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,16 +382,17 @@ class _Branch:
             sql = f"UPDATE {MARKER} SET {column} = ?"
             database.writing(lambda: database.change(sql, [commit]))
 
-    def rename_work(self, task: int, number: int) -> None:
-        """Give the refs of a task's kept work its new number; a repetition does nothing."""
+    def rename_work(self, numbers: Mapping[int, int]) -> None:
+        """Give the refs of kept work the new numbers of its tasks; a repetition does nothing."""
+        starts = "|".join(map(re.escape, (*WORK, *BRANCHES)))
+        of_task = re.compile(rf"({starts})([0-9]+)(-[0-9]+)?")
         listed = ask_git(self.root, ["for-each-ref", "--format=%(refname) %(objectname)"]) or b""
         lines = []
         for ref, commit in (line.split() for line in os.fsdecode(listed).splitlines()):
-            for start in (*WORK, *BRANCHES):
-                end = ref.removeprefix(start)
-                if ref.startswith(start) and re.fullmatch(rf"{task}(-\d+)?", end):
-                    new = f"{start}{number}{end.removeprefix(str(task))}"
-                    lines += [f"create {new} {commit}", f"delete {ref} {commit}"]
+            found = of_task.fullmatch(ref)
+            if found and (number := numbers.get(int(found[2]))):
+                lines += [f"create {found[1]}{number}{found[3] or ''} {commit}"]
+                lines += [f"delete {ref} {commit}"]
         if lines:
             self._said("update-ref", "--stdin", given="\n".join([*lines, ""]).encode())
 
@@ -541,13 +538,7 @@ def _taken_in(
     if base == theirs:
         return Synced()
     work = _Merge(branch, theirs, base, prefer=prefer, dry_run=dry_run, is_new=is_new)
-    changes: tuple[RowEdit, ...] | None = None
-    while changes is None:
-        try:
-            changes = work.merged(say)
-        except _ClashError:  # the numbers change in their own transaction, which no undo undoes
-            work.renumbered()
-    return Synced(changes, tuple(work.moved))
+    return Synced(work.merged(say), tuple(work.moved))
 
 
 class _Merge:
@@ -574,19 +565,19 @@ class _Merge:
         self._read: tuple[Rows, Rows] | None = None
 
     def merged(self, say: Say) -> tuple[RowEdit, ...]:
-        """Write the changes in a transaction, which the journal has; a dry run ends without.
+        """Write the changes in one transaction; a dry run ends without.
 
-        Raises `_ClashError` if numbers have to change first, and `ProjectError` for conflicts.
+        New numbers come first: the journal does not have these, since it has the new numbers then.
+        Raises `ProjectError` for conflicts.
         """
         root, done, masks = self._branch.root, list[RowEdit](), dict[str, None]()
 
         def work() -> None:
+            take_time(database)
             own = own_of(database, root)
             if moved := self._clashes(own):
-                if not self._dry_run:
-                    raise _ClashError
-                self._renumber(database, own, moved)
-                own = own_of(database, root)
+                own = database.closing(lambda _: True, lambda: self._renumber(database, own, moved))
+            journal.begin()
             theirs, base = self._rows(own)
             found = merge(base, own.rows, theirs, (), own.ralphs, self._prefer)
             if found.conflicts:
@@ -609,7 +600,6 @@ class _Merge:
             journal = database.journal(
                 session, {"recipe": RECIPE}, lambda: TOOL, ends_with_writes=True
             )
-            database.before_writes.append(journal.begin)
             database.has_tasks = bool(ralphs_tables(root))
             database.writing(work)
             if done and not self._is_new:
@@ -617,18 +607,6 @@ class _Merge:
         for name in masks:
             say(f'warning: set the secrets of the MCP servers of "{plain(name)}": they are "***"')
         return tuple(done)
-
-    def renumbered(self) -> None:
-        """Give our new rows free numbers, in a transaction that the journal does not have."""
-        root = self._branch.root
-
-        def work() -> None:
-            own = own_of(database, root)
-            self._renumber(database, own, self._clashes(own))
-
-        with opened_database(root) as database:
-            database.has_tasks = bool(ralphs_tables(root))
-            database.writing(lambda: database.closing(lambda _: True, work))
 
     def _rows(self, own: Own) -> tuple[Rows, Rows]:
         """Return their rows and those of the base, as our database would have them."""
@@ -685,8 +663,8 @@ class _Merge:
             found[key] = highest[key[0]]
         return found
 
-    def _renumber(self, database: "Database", own: Own, moved: Mapping[Key, int]) -> None:
-        """Give rows other numbers, here and in all that refers to them.
+    def _renumber(self, database: "Database", own: Own, moved: Mapping[Key, int]) -> Own:
+        """Give rows other numbers, here and in all that refers to them; return our rows then.
 
         Raises `ProjectError` for a task that is claimed or waits for its merge: a session or the
         queue knows it by its number.
@@ -705,10 +683,10 @@ class _Merge:
                 'run "ralphgen sync" again when their sessions have ended and their work is merged',
             )
         self.moved[:] = [f"{shown_key(key)} is now {number}" for key, number in moved.items()]
-        numbers = _Numbers(database, own, self._rows(own)[1], moved)
-        numbers.write()
-        for task, number in tasks.items() if not self._dry_run else ():
-            self._branch.rename_work(task, number)
+        rows = _Numbers(database, own, self._rows(own)[1], moved).write()
+        if not self._dry_run:
+            self._branch.rename_work(tasks)
+        return replace(own, rows=rows)
 
 
 def _is_new(before: Row | None, column: str, value: Value) -> bool:
@@ -726,14 +704,23 @@ class _Numbers:
         self._base = base
         self._moved = moved
 
-    def write(self) -> None:
-        """Write the rows, the references to them, the ledger, and a comment on each task."""
+    def write(self) -> Rows:
+        """Write the rows, the references to them, the ledger, and a comment on each task.
+
+        Return all rows with the new numbers.
+        """
         database, own = self._database, self._own
         database.change(database.sql.DEFER_KEYS)
         copied = [key for key in self._moved if not self._is_moved(key)]
-        for key in own.rows:
-            if changed := self._references(key):
+        rows: dict[Key, Row] = {}
+        for key, row in own.rows.items():
+            changed = self._references(key)
+            if changed:
                 self._change(key, changed)
+                self._write_journal(key, changed)
+            if key in self._moved:
+                changed[own.tables[key[0]].key[0]] = self._moved[key]
+            rows[key[0], self._moved.get(key, key[1])] = {**row, **changed} if changed else row
         for key in copied:
             table = own.tables[key[0]]
             database.change(
@@ -742,7 +729,7 @@ class _Numbers:
         for name in {key[0] for key in self._moved}:
             database.continue_numbers(name, own.tables[name].key[0])
         self._write_ledger()
-        self._comment()
+        return {**rows, **self._comments()}
 
     def _is_moved(self, key: Key) -> bool:
         """Give a row its number; return False if it was copied, as the references forbid a move."""
@@ -816,53 +803,36 @@ class _Numbers:
             for table, column in database.rows(database.catalog.LEDGER_COLUMNS)
             if table.startswith(PREFIX) and column in ("task_id", "task")
         ]
-        referring = {
-            ("task_comments", "task_id"): "tasks",
-            **{
-                (table.name, column): place[0]
-                for table in self._own.tables.values()
-                for column, place in table.references.items()
-            },
-        }
         for (name, old), new in self._moved.items():
             if name == "tasks" and self._own.has_tasks:
                 for table, column in columns:
                     its = quoted(column)
                     sql = f"UPDATE {quoted(table)} SET {its} = ? WHERE {its} = ?"
                     database.change(sql, [new, old])
-            key = self._own.tables[name].key[0]
-            self._write_journal(name, key, old, new, "AND row_key = ?", [str(old)])
-            for (table, column), parent in referring.items():
-                if parent == name:
-                    self._write_journal(table, column, old, new)
+            self._write_journal((name, old), {self._own.tables[name].key[0]: new})
             database.change(
                 f"UPDATE {PREFIX}journal SET row_key = ? WHERE table_name = ? AND row_key = ?",
                 [str(new), name, str(old)],
             )
 
-    def _write_journal(
-        self,
-        table: str,
-        column: str,
-        old: object,
-        new: int,
-        where: str = "",
-        more: Sequence[str] = (),
-    ) -> None:
-        """Change a number in the entries of the journal; within a text its quotes are escaped."""
-        for end in ",}":
-            pair = f'"{column}":{old}{end}', f'"{column}":{new}{end}'
-            self._database.change(
-                f"UPDATE {PREFIX}journal SET before = replace(before, ?, ?), "
-                f"after = replace(after, ?, ?) WHERE table_name = ? {where}",
-                [*pair, *pair, table, *more],
-            )
+    def _write_journal(self, key: Key, values: Mapping[str, Value]) -> None:
+        """Change numbers in the journal's entries of a row; quotes within a text are escaped."""
+        for column, new in values.items():
+            old = self._own.rows[key].get(column)
+            for end in ",}":
+                pair = f'"{column}":{old!r}{end}', f'"{column}":{new!r}{end}'
+                self._database.change(
+                    f"UPDATE {PREFIX}journal SET before = replace(before, ?, ?), "
+                    "after = replace(after, ?, ?) WHERE table_name = ? AND row_key = ?",
+                    [*pair, *pair, key[0], str(key[1])],
+                )
 
-    def _comment(self) -> None:
-        """Add a comment to each moved task, which names its former number."""
+    def _comments(self) -> Rows:
+        """Add a comment to each moved task, which names its former number; return them."""
         table = self._own.tables.get(COMMENTS)
         if table is None or not table.is_ralphs:
-            return
+            return {}
+        rows: dict[Key, Row] = {}
         taken = [key[1] for key in (*self._own.rows,) if key[0] == COMMENTS]
         taken += [number for key, number in self._moved.items() if key[0] == COMMENTS]
         number = max((one for one in taken if isinstance(one, int)), default=0)
@@ -878,6 +848,7 @@ class _Numbers:
                 "created": now(),
             }
             row = {name: value for name, value in row.items() if name in table.columns}
+            rows[COMMENTS, number] = {**dict.fromkeys(table.columns), **row}
             names, marks = ", ".join(map(quoted, row)), ", ".join("?" * len(row))
             self._database.change(
                 f"INSERT INTO {quoted(COMMENTS)} ({names}){self._database.sql.GIVEN_NUMBER} "
@@ -885,3 +856,4 @@ class _Numbers:
                 self._spelled(table, row),
             )
         self._database.continue_numbers(COMMENTS, table.key[0])
+        return rows

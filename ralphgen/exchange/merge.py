@@ -104,7 +104,8 @@ def merge(
     differing: list[Key] = []
     if COMMENTS in ralphs:
         theirs = _with_free_numbers(base or {}, ours, theirs, older)
-    for key in sorted({*ours, *theirs}, key=_order):
+    differing_keys = (key for key in {*ours, *theirs} if ours.get(key) is not theirs.get(key))
+    for key in sorted(differing_keys, key=_order):
         try:
             if base is not None:
                 _refuse_another_of_later(key, ours, theirs, older, ralphs)

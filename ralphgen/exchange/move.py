@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
 from ralphgen.exchange.merge import (
@@ -49,6 +50,9 @@ from ralphgen.runtime.files import reason
 from ralphgen.runtime.tasks.claims import prerequisite_lists
 from ralphgen.runtime.tasks.rows import STATUSES
 from ralphgen.runtime.tasks.status import IMPORTED, record_reason
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Database
 
 BASE = ".ralph/last-export.jsonl"
 """The last common state of this project and others; not for git."""
@@ -190,9 +194,7 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
     masked: dict[str, None] = {}
 
     def work() -> None:
-        if not database.sql.TYPED:
-            # Python's signal handlers run in this handler, so that Ctrl-C ends a long transaction.
-            database.connection.set_progress_handler(lambda: False, STEPS)
+        take_time(database)
         own = own_of(database, root)
         merged = checked(plan, own, theirs)
         writer = EditWriter(database, own)
@@ -218,6 +220,13 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
     for name in masked:
         say(f'warning: set the secrets of the MCP servers of "{plain(name)}": they are "***"')
     return tuple(done)
+
+
+def take_time(database: "Database") -> None:
+    """Let the open transaction take as long as it has to; Ctrl-C ends it."""
+    if not database.sql.TYPED:
+        # Python's signal handlers run in this handler.
+        database.connection.set_progress_handler(lambda: False, STEPS)
 
 
 def checked(plan: Plan, own: Own, theirs: Rows) -> MergedRows:

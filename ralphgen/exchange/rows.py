@@ -37,6 +37,9 @@ Key = tuple[str, RowKey]
 
 Row = Mapping[str, Value]
 
+_PLAIN = {type(None), str, int, bytes}  # of values that are read as they are
+_WRITTEN = {type(None), str, int}
+_SPELL = json.JSONEncoder(ensure_ascii=False).encode
 _KEYS = {"metadata": "id", "tasks": "id", "task_comments": "id"}
 _REFERENCE = re.compile(r"(.+)\((.+)\)", re.DOTALL)
 
@@ -195,7 +198,8 @@ def read_rows(connection: Snapshot, tables: Mapping[str, MovedTable]) -> Rows:
     for name, table in tables.items():
         columns = (_column(column, table.kinds[column], is_typed) for column in table.columns)
         for found in connection.each(f"SELECT {', '.join(columns)} FROM {quoted(name)}"):
-            row = dict(zip(table.columns, map(_read, found), strict=True))
+            values = [one if type(one) in _PLAIN else _read(one) for one in found]
+            row = dict(zip(table.columns, values, strict=True))
             key = table.key_of(row)
             if key is not None:
                 rows[name, key] = masked(name, row)
@@ -252,9 +256,11 @@ def unmasked(before: Value, after: Value) -> Value:
 def spelled_lines(rows: Rows) -> Iterator[str]:
     """Yield the rows as lines of JSON, by table and key; the same rows give the same lines."""
     for table, key in sorted(rows, key=_order):
-        row = {name: _json_value(value) for name, value in sorted(rows[table, key].items())}
-        text = json.dumps({"table": table, "row": row}, ensure_ascii=False)
-        yield escaped(text) + "\n"
+        row = {
+            name: value if type(value) in _WRITTEN else _json_value(value)
+            for name, value in sorted(rows[table, key].items())
+        }
+        yield escaped(_SPELL({"table": table, "row": row})) + "\n"
 
 
 def stored_value(value: Any) -> Value:

@@ -175,8 +175,8 @@ def test_the_ledger_follows_a_number(tmp_path: Path) -> None:
     ]
     assert "ralph/task-4-1" in git(other, "branch", "--list", "ralph/*")
     assert tip(other, "HEAD") == tip(other, "refs/ralph/kept/4")
-    assert "B one" in ralphgen("log", "--task", "4", "--project", other).stdout
-    assert "B one" not in ralphgen("log", "--task", "3", "--project", other).stdout
+    assert "B one" in ralphgen("log", "--task", "4", "--json", "--project", other).stdout
+    assert "B one" not in ralphgen("log", "--task", "3", "--json", "--project", other).stdout
     undone = ralphgen("undo", created[0][0], "--yes", "--project", other)
     assert 0 == undone.returncode, undone.stderr
     assert [] == query(other, "SELECT id FROM tasks WHERE title = 'B one'")
