@@ -577,7 +577,8 @@ class _Merge:
             own = own_of(database, root)
             if moved := self._clashes(own):
                 own = database.closing(lambda _: True, lambda: self._renumber(database, own, moved))
-            journal.begin()
+            if not self._is_new:
+                journal.begin()
             theirs, base = self._rows(own)
             found = merge(base, own.rows, theirs, (), own.ralphs, self._prefer)
             if found.conflicts:

@@ -48,14 +48,14 @@ def pushed(root: Path, *entries: tuple[str, str, str, bytes]) -> None:
     for entry in tree.split(b"\0")[:-1]:
         facts, _, name = entry.partition(b"\t")
         if name.decode() not in {one[2] for one in entries}:
-            mode, _, found = facts.split()
-            raw += mode + b" " + name + b"\0" + bytes.fromhex(found.decode())
-    for mode, kind, name, content in entries:
-        found = tip(root)
+            bits, _, found = facts.split()
+            raw += bits + b" " + name + b"\0" + bytes.fromhex(found.decode())
+    for mode, kind, path, content in entries:
+        made = tip(root)
         if kind != "commit":
             words = ("hash-object", "-w", "-t", kind, "--stdin")
-            found = piped(origin, *words, given=content)
-        raw += mode.encode() + b" " + name.encode() + b"\0" + bytes.fromhex(found)
+            made = piped(origin, *words, given=content)
+        raw += mode.encode() + b" " + path.encode() + b"\0" + bytes.fromhex(made)
     made = piped(origin, "hash-object", "-w", "-t", "tree", "--literally", "--stdin", given=raw)
     identity = ("-c", "user.name=a", "-c", "user.email=a@b.example")
     commit = piped(origin, *identity, "commit-tree", "-p", tip(root), made, given=b"x")

@@ -113,7 +113,7 @@ def test_clones_that_push_at_the_same_time_all_get_through(tmp_path: Path) -> No
 def test_processes_of_one_clone_wait_for_each_other(tmp_path: Path) -> None:
     root = first_clone(tmp_path)
     add_task(root, "One")
-    words = [RALPHGEN, "sync", "--project", root]
+    words = [RALPHGEN, "sync", "--project", str(root)]
     running = [subprocess.Popen(words, stderr=subprocess.PIPE) for _ in range(4)]
 
     assert [0] * 4 == [process.wait() for process in running]
@@ -161,7 +161,7 @@ def test_the_ledger_follows_a_number(tmp_path: Path) -> None:
     )
     git(other, "branch", "ralph/task-3-1")
     git(other, "update-ref", "refs/ralph/kept/3", "HEAD")
-    created = query(other, "SELECT session FROM ralphgen_journal WHERE table_name = 'tasks'")
+    created = query(other, "SELECT session FROM ralphgen_journal WHERE tool = 'create_task'")
 
     done = synced(other)
 
