@@ -314,16 +314,18 @@ def _trusted(prepared: "PreparedLoop", tell: Say) -> "PreparedLoop":
     from ralphgen.emit.trust import require_trust
     from ralphgen.exchange.branch import keep_rows
     from ralphgen.kits.registry import read_settings
+    from ralphgen.loop.site import ProjectWorkplace
 
-    root, items = prepared.root, prepared.site.trust_items
+    root, site, items = prepared.root, prepared.site, prepared.site.trust_items
     if warning := require_trust(root, items(), asked, is_whole=True):
         tell(warning)
     settings = read_settings(root)
-    if settings.loop.remote is None or settings.git.rows is None:
+    shares = settings.loop.remote is not None and settings.git.rows is not None
+    if not shares or not isinstance(site, ProjectWorkplace):
         return prepared
     keep_rows(root, tell, syncs=True)
     require_trust(root, items(), asked, is_whole=True)
-    return replace(prepared, ready=tuple(prepared.site.next_tasks()))
+    return replace(prepared, ready=tuple(site.next_tasks()))
 
 
 def _delivery(

@@ -50,7 +50,7 @@ from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.tables import no_ledger, now, read_state
 from ralphgen.project.database import opened_database
 from ralphgen.project.git import HASHES, ask_git, object_name, read_files_of_git, settings_of
-from ralphgen.project.root import CONFIG, FOLDER, has_database
+from ralphgen.project.root import CONFIG, FOLDER, database_place, has_database
 from ralphgen.project.schema import FORMERLY, RENUMBERED_BY
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.ledger import MARKER, PREFIX
@@ -151,7 +151,7 @@ def keep_rows(root: Path, say: Say, *, syncs: bool = False) -> None:
     """
     try:
         branch = _branch_of(root)
-        if branch is None:
+        if branch is None or not _has_rows(root):  # such as of a worker
             return
         if syncs and branch.has_remote:
             found = sync(root, say, ask=lambda _shown: False)
@@ -171,7 +171,7 @@ def adopt_rows(root: Path, say: Say) -> None:
     that does not hold rows.
     """
     branch = _branch_of(root)
-    if branch is None or not has_database(root) or read_state(root).version is None:
+    if branch is None or not _has_rows(root) or read_state(root).version is None:
         return
     commit = branch.commit(branch.tracking) or branch.commit(branch.ref)
     own = read_own(root)
@@ -190,7 +190,7 @@ def rows_behind(root: Path) -> tuple[str, ...] | None:
     None without a branch in the settings, and without a database or repository, as in CI.
     """
     branch = _branch_of(root, must=False)
-    if branch is None or not has_database(root):
+    if branch is None or not _has_rows(root):
         return None
     own = read_own(root)
     files, found = _files(own), branch.files(branch.ref, must=False)
@@ -212,6 +212,12 @@ def rows_behind(root: Path) -> tuple[str, ...] | None:
 def object_of(text: str, like: str) -> str:
     """Return the name of a text as a blob, in the algorithm of another name."""
     return object_name(text.encode(), HASHES[len(like) > len(SHA1)]).decode()
+
+
+def _has_rows(root: Path) -> bool:
+    """Return whether the database is there, or named in the environment."""
+    place = database_place(root)
+    return has_database(root) if place is None else place.dsn_env in os.environ
 
 
 class _Branch:
