@@ -118,7 +118,7 @@ def prepared_queries(
         return schema.hidden(table, column)
 
     opened = None if connection is None else connection.connection
-    engine = import_module(f"{__package__}.prepare_{config.values.database.engine}")
+    engine = import_module(f"{__package__}.queries.prepare_{config.values.database.engine}")
     done = engine.prepare(found, opened, recorded, hidden, place)
     settings = config.values.queries
     return Queries(
