@@ -44,6 +44,7 @@ from ralphgen.board.text import (
 from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import read_settings
+from ralphgen.loop.cost import Costs
 from ralphgen.loop.record import StoredLoop, ask_loops, read_events, stored_loops
 from ralphgen.loop.run import (
     LEAST_COST,
@@ -519,7 +520,7 @@ class _Course:
     reason: str = ""
     workers: dict[int, LoopWorker] = field(default_factory=dict)
     outcomes: dict[str, int] = field(default_factory=dict)
-    spent: float | None = None
+    costs: Costs = field(default_factory=Costs)
 
     def take(self, told: Event) -> None:
         """Take note of an event."""
@@ -535,10 +536,8 @@ class _Course:
             case {"event": "end", "worker": int(worker), "outcome": str(outcome)}:
                 self.workers[worker] = LoopWorker(worker)
                 self.outcomes[line(outcome)] = self.outcomes.get(line(outcome), 0) + 1
-                cost = told.get("cost_usd")
-                if isinstance(cost, int | float):
-                    with suppress(OverflowError):
-                        self.spent = (self.spent or 0.0) + cost
+                with suppress(OverflowError):
+                    self.costs.take(told)
             case {"event": "held"}:
                 self.state = "paused"
             case {"event": "resumed"}:
@@ -556,8 +555,18 @@ class _Course:
                 counts = {line(word): count for word, count in outcomes.items()}
                 if counts and all(type(count) is int for count in counts.values()):
                     self.outcomes = {word: count for word, count in counts.items() if count}
+                unknown = told.get("cost_unknown")
                 with suppress(OverflowError):
-                    self.spent = None if self.spent is None and not cost else float(cost)
+                    if isinstance(unknown, int):
+                        self.costs = Costs()
+                        for one in (
+                            {"cost_usd": told.get("known_usd")},
+                            {"estimated_usd": told.get("estimated_usd")},
+                        ):
+                            self.costs.take(one)
+                        self.costs.unknown = unknown
+                    elif cost:
+                        self.costs.known = float(cost)
 
 
 def read_loops(root: Path) -> Loops:
@@ -617,7 +626,7 @@ def _view(stored: StoredLoop, events: Sequence[Event]) -> LoopView:
         odd=tuple(odd),
         workers=tuple(course.workers.values()) if course.state != "ended" else (),
         outcomes=tuple(course.outcomes.items()),
-        spent="" if course.spent is None else f"${course.spent:,.2f}",
+        spent=str(course.costs),
         lines=tuple(lines[: -LINES - 1 : -1]),
         left_out=max(0, len(lines) - LINES),
     )

@@ -51,6 +51,7 @@ from ralphgen.kits.ralph.rows import (
 from ralphgen.kits.specum.progress import SpecProgress, spec_progress
 from ralphgen.ledger.record import spent_since
 from ralphgen.ledger.tables import state_of
+from ralphgen.loop.cost import cost_words
 from ralphgen.loop.trees import unmerged
 from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.model import Schema
@@ -670,4 +671,5 @@ def project_overview(root: Path, status: Status | None) -> Overview:
             return Overview(status, running, None, "")
         today = datetime.now(UTC).date().isoformat()
         begun, cost = spent_since(Rows(connection, {}), today)
-    return Overview(status, running, begun, "" if cost is None else f"${cost:,.2f}")
+    words = cost_words(cost, unknown=begun if cost is None else 0).removeprefix("cost ")
+    return Overview(status, running, begun, words)

@@ -24,6 +24,7 @@ from ralphgen.ledger.record import (
     runs_of,
 )
 from ralphgen.ledger.tables import state_of
+from ralphgen.loop.cost import cost_words
 from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
 from ralphgen.runtime.tasks.status import IMPORTED, OVERRULED, RESTORED
@@ -381,7 +382,7 @@ def _record(
         sessions=page_of(number, total, size, session_lines(rows, read)),
         people=people_counted(rows),
         outcomes=tuple((line(word) or GOES_ON, count) for word, (count, _) in by_number),
-        cost=f"${sum(costs):,.2f}" if costs else "",
+        cost=cost_words(sum(costs)) if costs else "",
         tasks=tasks,
         problem=problem,
     )
@@ -418,7 +419,7 @@ def _session_line(record: SessionRecord, titles: Mapping[int, str], holds: bool)
         tone=TONES.get(record.outcome, ""),
         turns=record.turns,
         tokens=" / ".join(words) if tokens != (None, None) else "",
-        cost="" if record.cost_usd is None else f"${record.cost_usd:,.4f}",
+        cost=cost_words(record.cost_usd, digits=4),
         worktree=_tree(record.worktree),
         merge=_merge(record, holds),
     )

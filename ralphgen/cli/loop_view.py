@@ -13,6 +13,7 @@ from rich.text import Text
 
 from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import plain
+from ralphgen.loop.cost import Costs
 from ralphgen.loop.run import Event, duration, event_lines
 from ralphgen.terminal.console import fitted
 
@@ -38,7 +39,7 @@ class LoopScreen:
         self._places: dict[int, WorkerRow] = {}
         self.counts: Mapping[str, int] = {}
         self._outcomes: dict[str, int] = {}
-        self._cost: float | None = None
+        self._costs = Costs()
         self._note = ""
 
     def take(self, told: Event) -> None:
@@ -55,8 +56,7 @@ class LoopScreen:
             case {"event": "end", "worker": int(worker), "outcome": str(outcome)}:
                 self._places[worker] = _free()
                 self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
-                if (cost := told.get("cost_usd")) is not None:
-                    self._cost = cost + (self._cost or 0.0)
+                self._costs.take(told)
             case {"event": "pause" | "away" | "limit" | "unavailable" | "stopping"}:
                 self._note = " ".join(event_lines(told)) or self._note
 
@@ -71,7 +71,7 @@ class LoopScreen:
             since = duration(time.monotonic() - place.began) if place.about else ""
             table.add_row(str(number), Text(place.about or "-"), Text(place.call), since)
         facts = [f"{number} {name}" for name, number in {**self._outcomes, **self.counts}.items()]
-        facts += [] if self._cost is None else [f"${self._cost:.2f}"]
+        facts += filter(None, [str(self._costs)])
         facts += [duration(time.monotonic() - self._began)]
         return Group(table, Text(", ".join(facts), style="bold"), Text(self._note))
 

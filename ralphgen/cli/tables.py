@@ -12,6 +12,7 @@ from ralphgen.cli.row_tables import HUES, PageConsole, page_console
 from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import SessionRecord
+from ralphgen.loop.cost import cost_words
 from ralphgen.planning.model import KitPlan, ServerPlan, listed_bytes, listed_tools
 from ralphgen.project.model import Column, Finding, ProjectFacts
 from ralphgen.project.model import Table as DatabaseTable
@@ -139,7 +140,7 @@ def _session_cells(stored: StoredSession, record: SessionRecord | None) -> tuple
     turns = cost = outcome = ""
     if record is not None:
         turns = "" if record.turns is None else f"{record.turns:,}"
-        cost = "" if record.cost_usd is None else f"${record.cost_usd:,.4f}"
+        cost = cost_words(record.cost_usd, digits=4)
         outcome = plain(record.outcome or "")
     state = "running" if stored.running else "dry run" if stored.dry_run else outcome
     name = plain(stored.session_id)

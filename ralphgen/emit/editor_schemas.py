@@ -72,6 +72,7 @@ DESCRIPTIONS = {
     "HttpSettings.url": "Public base URL; the name of the kit is appended.",
     "HttpSettings.workers": "Number of worker processes.",
     "LaunchConfig.allow": "Permission rules, such as Bash(npm run *).",
+    "LaunchConfig.cost_per_hour": "US dollars per hour of agents that report no cost, by name.",
     "LaunchConfig.permission_mode": "Permission mode of Claude Code.",
     "LoopConfig.agents": "Programs that work in sessions, by name.",
     "LoopConfig.attempts": "Failed attempts before a task is blocked.",

@@ -28,10 +28,12 @@ from ralphgen.loop.run import (
     start_workers,
 )
 from ralphgen.loop.site import ProjectWorkplace, TreeWorkplace
+from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import Config
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import refuse_without_ledger
 from ralphgen.sessions.decide import no_tasks
+from ralphgen.spelling import toml_key
 
 if TYPE_CHECKING:
     from ralphgen.loop.remote import RemoteWorkplace
@@ -112,6 +114,9 @@ def conduct(
             outcomes=totals.outcomes,
             recorded=sorted({*site.recorded}),
             cost_usd=round(totals.cost, 6),
+            known_usd=totals.costs.known,
+            estimated_usd=totals.costs.estimated,
+            cost_unknown=totals.costs.unknown,
             seconds=round(time.monotonic() - run.began, 3),
         )
     )
@@ -262,10 +267,12 @@ def refuse_limits(
     for option, cost in costs.items():
         if cost is not None and not math.isfinite(cost):
             raise UsageError(f'invalid amount for "{option}"', "use US dollars, such as 20 or 7.5")
-        silent = next((one for one in agents if not one.reports_cost), None)
-        if cost is not None and silent is not None:
-            text = f'"{option}" cannot be enforced: {silent.title} does not report its cost'
-            raise UsageError(text, "limit it with --max-tasks or --max-time")
+        rates = config.launch.cost_per_hour
+        silent = [one for one in agents if not one.reports_cost and one.name not in rates]
+        if cost is not None and silent:
+            text = f'"{option}" cannot be enforced: {silent[0].title} does not report its cost'
+            line = f"[launch.cost_per_hour] {toml_key(silent[0].name)} = 6.0"
+            raise UsageError(text, f"set its US dollars per hour in {CONFIG}: {line}")
     if limits.parallel > 1 and config.done.checks and not worktrees:
         text = "parallel agents cannot share a worktree: their edits invalidate the checks"
         raise UsageError(text, 'add "--worktrees", or remove "--parallel"')

@@ -21,6 +21,7 @@ from urllib.error import HTTPError
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from ralphgen.errors import ProjectError
+from ralphgen.loop.cost import Costs
 from ralphgen.loop.run import MOMENT, Cause, Event, duration, event
 from ralphgen.project.config import AGENT_NAME, TEXT, NotifyConfig, Occasion
 from ralphgen.project.root import FOLDER
@@ -151,7 +152,7 @@ class Notifier:
         self._note = note
         self._threads: list[Thread] = []
         self._limits: set[tuple[object, object]] = set()
-        self._cost: float | None = None
+        self._costs = Costs()
         self._blocked = self._questions = 0
         self._stopped = False
         name = re.sub(r"^\W+", "", root.name)  # a command could read "-x" or "@x" as an option
@@ -195,8 +196,8 @@ class Notifier:
     def _line(self, told: Event) -> tuple[set[Occasion], str]:
         """Return the occasions of an event and what to say of it, empty if it is none."""
         match told:
-            case {"event": "end"} if isinstance(cost := told.get("cost_usd"), int | float):
-                self._cost = (self._cost or 0.0) + cost
+            case {"event": "end"}:
+                self._costs.take(told)
             case {"event": "question", "task": task, "question": number}:
                 self._questions += 1
                 return {"question"}, f"question {_number(number)} on task {_number(task)}"
@@ -223,8 +224,7 @@ class Notifier:
         facts = [f"{number} {one}" for one, number in counts.items() if number or one == "done"]
         if self._questions:
             facts.append(f"{self._questions} question{'s' * (self._questions != 1)}")
-        if self._cost is not None:
-            facts.append(f"${self._cost:.2f}")
+        facts += filter(None, [str(self._costs)])
         return f"{reason}; {', '.join([*facts, duration(told['seconds'])])}"
 
 

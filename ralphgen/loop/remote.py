@@ -46,6 +46,7 @@ from ralphgen.loop.conduct import (
     refuse_limits,
     settle,
 )
+from ralphgen.loop.cost import HourlyRates
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, tree_at
 from ralphgen.loop.run import Assignment, Event, Limits, Result, Tell, event
 from ralphgen.loop.trees import Worktree, delete_branch, fetch_base, free_number, prepare, release
@@ -502,6 +503,7 @@ class RemoteWorkplace:
         self._name = name
         self._numbers: list[int] = []
         self._project = project
+        self._rates = HourlyRates(project.settings.launch.cost_per_hour)
         self._root = project.root
         self._stop = stop
         self._tell = tell
@@ -621,6 +623,8 @@ class RemoteWorkplace:
                 raise
             claim.renew()
             outcome, comment = self._concluded(taken, tree, relay, claim, end, told)
+            seconds = time.monotonic() - began
+            estimate = self._rates.estimate(job.agent, end.usage.cost, seconds)
             self._tell(
                 event(
                     "end",
@@ -628,9 +632,10 @@ class RemoteWorkplace:
                     outcome=outcome,
                     turns=end.usage.turns,
                     cost_usd=end.usage.cost,
+                    estimated_usd=estimate,
                     changed=None,
                     checks=checks.results(),
-                    seconds=round(time.monotonic() - began, 3),
+                    seconds=round(seconds, 3),
                 )
             )
             if relay.question is not None:
@@ -643,7 +648,9 @@ class RemoteWorkplace:
             output_tokens=end.usage.tokens_out,
             model=end.model[:100] or None,
         )
-        return Result(task, outcome, end.usage.cost, None, end.limit, end.unavailable)
+        return Result(
+            *(task, outcome, end.usage.cost, None, end.limit, end.unavailable), estimate=estimate
+        )
 
     def _concluded(
         self,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ralphgen.errors import ProgramError, plain
 from ralphgen.files import WRITE_HINT
+from ralphgen.loop.cost import Costs
 from ralphgen.loop.git import Git
 from ralphgen.loop.run import PENDING, Event, duration
 from ralphgen.project.git import branch_in
@@ -96,12 +97,8 @@ def _merged_task(
 
 def _cost(ends: Sequence[Event]) -> str:
     """Return the cost of the sessions on a task."""
-    known = [cost for one in ends if (cost := one.get("cost_usd")) is not None]
     sessions = f"{len(ends)} {'session' if len(ends) == 1 else 'sessions'}"
-    if not known:
-        return f"unknown ({sessions})"
-    least = "" if len(known) == len(ends) else "at least "
-    return f"{least}${sum(known):.2f} ({sessions})"
+    return f"{str(Costs.of(ends)).removeprefix('cost ')} ({sessions})"
 
 
 def _waiting(events: Sequence[Event], states: dict[int, TaskState]) -> Iterator[str]:

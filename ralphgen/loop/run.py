@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from ralphgen.agents.agent import NO_LIMIT, Limit
 from ralphgen.errors import ProgramError, RalphgenError, UsageError, harmless, plain
+from ralphgen.loop.cost import Costs, cost_words
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import (
     ASKED,
@@ -213,8 +214,7 @@ def _outcome(told: Event, task: int | None, outcome: str) -> str:
 def _used(told: Event) -> Iterator[str]:
     if (turns := told.get("turns")) is not None:
         yield "1 turn" if turns == 1 else f"{turns} turns"
-    if (cost := told.get("cost_usd")) is not None:
-        yield f"${cost:.4f}"
+    yield from filter(None, [cost_words(told.get("cost_usd"), told.get("estimated_usd"), digits=4)])
 
 
 PENDING = "merge pending"
@@ -253,10 +253,11 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The totals of a loop: its sessions by outcome, and their cost as far as it is known."""
+    """The totals of a loop: its sessions by outcome, their costs, and the charged US dollars."""
 
     outcomes: dict[str, int]
     cost: float
+    costs: Costs
 
 
 @dataclass(slots=True)
@@ -320,6 +321,7 @@ class Run:
         self._ended = 0  # sessions and whatever else may have made a task ready
         self._tasks = 0  # sessions on tasks that count
         self._spent = 0.0
+        self._costs = Costs()
         self._outcomes: dict[str, int] = {}
         self._behind: set[int] = set()
         self._stuck: set[int] = set()
@@ -341,7 +343,8 @@ class Run:
     def totals(self) -> Totals:
         """The totals until now."""
         with self._changed:
-            return Totals({one: n for one, n in self._outcomes.items() if n}, self._spent)
+            costs = Costs(self._costs.known, self._costs.estimated, self._costs.unknown)
+            return Totals({one: n for one, n in self._outcomes.items() if n}, self._spent, costs)
 
     def stop(self, stop: StopReason) -> None:
         """Start nothing more; only the first reason counts."""
@@ -389,10 +392,13 @@ class Run:
         outcome: str,
         cost: float | None,
         *,
+        estimate: float | None = None,
         limit: Limit = NO_LIMIT,
         unavailable: str = "",
     ) -> None:
-        """Record the end of a session; an unreported `cost` counts as the whole budget.
+        """Record the end of a session.
+
+        An unreported `cost` counts as the `estimate`, and without one as the whole budget.
 
         `limit` is the limit of a rate limited agent, and `unavailable` the reason why the agent
         takes no sessions in this run.
@@ -402,7 +408,9 @@ class Run:
             self._ended += 1
             self._troubles = self._outages = 0
             self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
-            self._spent += cost if cost is not None else job.cost or 0.0
+            self._costs.take({"cost_usd": cost, "estimated_usd": estimate})
+            charged = estimate if cost is None else cost
+            self._spent += charged if charged is not None else job.cost or 0.0
             if outcome == RATE_LIMITED:
                 self._limited(job, limit)
             elif outcome == UNAVAILABLE:
@@ -645,6 +653,7 @@ def _no_progress(tasks: int) -> str:
 class Result:
     """The end of a session: `task` is None without a task, `cost` if it is not reported.
 
+    `estimate` is the cost by the session's time, None if `cost` is known or no rate is.
     `error` is why no further session can run or be merged, or None. `Run.ended` describes
     `limit` and `unavailable`.
     """
@@ -655,6 +664,7 @@ class Result:
     error: RalphgenError | None = None
     limit: Limit = NO_LIMIT
     unavailable: str = ""
+    estimate: float | None = None
 
 
 class PushRefusedError(RalphgenError):
@@ -760,6 +770,7 @@ def _work(run: Run, site: Workplace, worker: int) -> None:
                 None if cut_off else result.task,
                 result.outcome,
                 result.cost,
+                estimate=result.estimate,
                 limit=result.limit,
                 unavailable=result.unavailable,
             )

@@ -32,6 +32,7 @@ from ralphgen.exchange.branch import keep_rows
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import blocked_since, cost_of_task, last_entry
+from ralphgen.loop.cost import HourlyRates
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
 from ralphgen.loop.kept import KEEPS, keep_work, start_from_kept
 from ralphgen.loop.merge import (
@@ -125,7 +126,8 @@ class ProjectWorkplace:
         self._reserve: ExitStack | None = None
         self.recorded: list[str] = []
         self._max_task_cost = max_task_cost
-        self._unreported: dict[int, float] = {}  # shares of sessions that reported no cost, by task
+        self._unreported: dict[int, float] = {}  # costs of sessions that reported none, by task
+        self._rates = HourlyRates(project.settings.launch.cost_per_hour)
         self._shares = project.settings.loop.remote is not None
         self._entry = 0  # the newest one of the journal when the loop began
 
@@ -188,15 +190,19 @@ class ProjectWorkplace:
             job = replace(job, cost=self._cost(session.task, job.cost))
             with ExitStack() as held:
                 lost = held.enter_context(keep_claim(session.claim))
-                end = self._of_run(self._launched(session, job, worker, lost), job)
-                self._count_cost(session.task, end, job.cost)
+                end, estimate = self._launched(session, job, worker, lost)
+                end = self._of_run(end, job)
+                self._count_cost(session.task, end, job.cost if estimate is None else estimate)
                 outcome = self._concluded(session, end, worker, held)
         except BaseException:
             self._release(session, NOT_MADE, "", worker)
             remove(session.folder)  # nothing runs in it
             raise
         keep_rows(self._root, partial(self._note, worker), syncs=self._shares and outcome == DONE)
-        return Result(session.task, outcome, end.usage.cost, end.fault, end.limit, end.unavailable)
+        return Result(
+            *(session.task, outcome, end.usage.cost, end.fault, end.limit, end.unavailable),
+            estimate=estimate,
+        )
 
     def _of_run(self, end: SessionEnd, job: Assignment) -> SessionEnd:
         """Return the end of a session, with another outcome if the end of the run caused it."""
@@ -215,16 +221,16 @@ class ProjectWorkplace:
         return left if share is None else min(share, left)
 
     def _spent_on(self, task: int) -> float:
-        """Return the cost of the sessions of a task, with the shares of those without a report."""
+        """Return the cost of the sessions of a task, estimated if it was not reported."""
         return cost_of_task(self._root, task) + self._unreported.get(task, 0.0)
 
-    def _count_cost(self, task: int | None, end: SessionEnd, share: float | None) -> None:
-        """Count the share of a session that reports no cost.
+    def _count_cost(self, task: int | None, end: SessionEnd, charged: float | None) -> None:
+        """Count the estimated cost of a session that reports none, or its share of the budget.
 
         A session that a limit or the user ended must not use up the budget of its task.
         """
         if task is not None and end.usage.cost is None and end.outcome.word not in NOT_COUNTED:
-            self._unreported[task] = self._unreported.get(task, 0.0) + (share or 0.0)
+            self._unreported[task] = self._unreported.get(task, 0.0) + (charged or 0.0)
 
     def _used_up(self, task: int | None) -> str:
         """Return the reason why the budget of a task is used up, empty if it is not."""
@@ -335,7 +341,8 @@ class ProjectWorkplace:
 
     def _launched(
         self, session: PreparedSession, job: Assignment, worker: int, lost: threading.Event
-    ) -> SessionEnd:
+    ) -> tuple[SessionEnd, float | None]:
+        """Run the agent of a session; return its end, and its cost if that is estimated."""
         self._tell(
             event(
                 "session",
@@ -362,6 +369,8 @@ class ProjectWorkplace:
             stop=self._stop,
             lost=lost,
         )
+        seconds = time.monotonic() - began
+        estimate = self._rates.estimate(job.agent, end.usage.cost, seconds)
         self._tell(
             event(
                 "end",
@@ -371,14 +380,15 @@ class ProjectWorkplace:
                 outcome=end.outcome.word,
                 turns=end.usage.turns,
                 cost_usd=end.usage.cost,
+                estimated_usd=estimate,
                 changed=None if end.changed is None else list(end.changed),
                 checks=dict(end.checks),
-                seconds=round(time.monotonic() - began, 3),
+                seconds=round(seconds, 3),
             )
         )
         if end.question is not None:
             self._tell(event("question", task=session.task, question=end.question))
-        return end
+        return end, estimate
 
     def _prompt(self, session: PreparedSession, _worker: int) -> str:
         return session.prompt

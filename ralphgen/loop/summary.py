@@ -14,6 +14,7 @@ from ralphgen.errors import plain
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.record import last_sessions
 from ralphgen.ledger.tables import state_of
+from ralphgen.loop.cost import Costs, cost_words
 from ralphgen.loop.record import read_events, stored_loops
 from ralphgen.loop.run import MOMENT, NOTHING_READY, Event, duration
 from ralphgen.project.database import open_database
@@ -84,7 +85,8 @@ def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -
     if facts["unmerged_branches"]:
         yield _row("unmerged", _some(facts["unmerged_branches"]))
     if loop is not None and loop["sessions"]:
-        yield _row("cost", _cost_words(loop))
+        words = cost_words(loop["cost_usd"], loop["estimated_usd"], loop["cost_unknown"])
+        yield _row("cost", words.removeprefix("cost "))
     if files := facts["changed_files"]:
         yield _row("files", f"{_some(files)} changed, not committed")
     if loop is not None and loop["recorded"]:
@@ -116,8 +118,7 @@ def _loop_facts(events: Sequence[Event], loop_id: str, *, running: bool) -> Fact
     stop = next((one for one in reversed(events) if one["event"] == "stop"), {})
     begin = next((one for one in events if one["event"] == "begin"), {})
     ends = [one for one in events if one["event"] == "end"]
-    costs = [one.get("cost_usd") for one in ends]
-    known = [cost for cost in costs if isinstance(cost, int | float)]
+    costs = Costs.of(ends)
     recorded = stop.get("recorded")
     started, seconds = str(events[0].get("time", "")), stop.get("seconds")
     if running:
@@ -134,8 +135,9 @@ def _loop_facts(events: Sequence[Event], loop_id: str, *, running: bool) -> Fact
         "agent": str(begin.get("agent", "")),
         "sessions": len(ends),
         "recorded": [*map(str, recorded)] if isinstance(recorded, list) else [],
-        "cost_usd": sum(known) if known or not ends else None,
-        "cost_is_complete": len(known) == len(costs),
+        "cost_usd": 0.0 if not ends else costs.known,
+        "estimated_usd": costs.estimated,
+        "cost_unknown": costs.unknown,
     }
 
 
@@ -233,14 +235,6 @@ def _named(task: Facts) -> str:
     if not reason:
         return name
     return f"{name} ({reason})" if "transcript" in task else f"{name}: {reason}"
-
-
-def _cost_words(loop: Facts) -> str:
-    agent = f'"{loop["agent"]}"'
-    if loop["cost_usd"] is None:
-        return f"unknown ({agent} does not report it)"
-    cost = f"${loop['cost_usd']:.2f}"
-    return cost if loop["cost_is_complete"] else f"at least {cost} ({agent} did not report all)"
 
 
 def _some(names: Sequence[str], separator: str = ", ") -> str:

@@ -694,10 +694,14 @@ class DisciplineSettings(_Strict):
 
 
 class LaunchConfig(_Strict):
-    """`[launch]`: what Claude Code may do besides the session's own tools."""
+    """`[launch]`: what Claude Code may do besides the session's own tools, and costs of agents.
+
+    `cost_per_hour` has US dollars by the name of an agent that does not report its cost.
+    """
 
     allow: list[Rule] = []
     permission_mode: PermissionMode | None = None
+    cost_per_hour: dict[Name, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = {}
 
 
 class SessionsConfig(_Strict):

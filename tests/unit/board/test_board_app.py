@@ -96,7 +96,7 @@ def test_the_overview_says_what_runs_what_waits_what_is_ready_and_what_it_cost(r
     with running_board(root) as board:
         words = " ".join(" ".join(Elements(board.get("sections/overview")).texts).split())
 
-    assert "begun today 1 cost today, as far as it is known $1.25" in words
+    assert "begun today 1 cost today $1.25" in words
     assert "the bank" in words
     assert "Ready 1" in words
 

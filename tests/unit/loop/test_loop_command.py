@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from command_line import ralphgen
 from driving import query
 from loop_projects import LoopProject, is_running
 from planned_agent import WORKS, Steps, agent_command
@@ -196,11 +197,26 @@ def test_a_program_of_the_settings_works_too(tmp_path: Path) -> None:
     assert (
         '"--max-cost" cannot be enforced: the agent "mine" does not report its cost' in dear.stderr
     )
+    assert "[launch.cost_per_hour] mine = 6.0" in dear.stderr
     assert 0 == done.returncode, done.stderr
     assert {1: "done", 2: "done"} == project.statuses()
     assert [(0.25, "mine")] * 2 == query(
         project.root, "SELECT cost_usd, agent FROM ralphgen_sessions"
     )
+
+
+def test_time_at_a_rate_is_charged_if_an_agent_reports_no_cost(tmp_path: Path) -> None:
+    command = json.dumps(agent_command(tmp_path / "plan.json"))
+    more = f"[loop.agents.mine]\ncommand = {command}\n[launch.cost_per_hour]\nmine = 360000.0\n"
+    project = LoopProject(tmp_path, 2, {"*": [WORKS]}, config=settings(more=more), cost=None)
+    done = project.loop("--agent", "mine", "--max-cost", "5")
+
+    assert 7 == done.returncode, done.stderr
+    assert "--max-cost 5 reached" in done.stderr
+    assert "; ~$" in done.stderr
+    assert "  cost        ~$" in done.stderr
+    assert {1: "done", 2: "pending"} == project.statuses()
+    assert "cost        ~$" in ralphgen("status", cwd=project.root).stdout
 
 
 def test_impossible_limits_are_refused(tmp_path: Path) -> None:

@@ -50,10 +50,10 @@ def test_what_ended_is_counted_and_its_worker_is_free() -> None:
     assert facts == "1 done, $0.25, 0 s"
 
 
-def test_cost_is_left_out_if_no_agent_reports_it() -> None:
+def test_cost_is_unknown_if_no_agent_reports_it() -> None:
     end = event("end", worker=2, session="s", task=7, outcome="done", cost_usd=None, seconds=3.0)
 
-    assert visible_lines(screen_of(BEGUN, SESSION, end))[3] == "1 done, 0 s"
+    assert visible_lines(screen_of(BEGUN, SESSION, end))[3] == "1 done, cost unknown, 0 s"
 
 
 def test_a_pause_and_a_stop_remain_in_sight() -> None:
