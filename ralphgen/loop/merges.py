@@ -423,6 +423,8 @@ class MergeQueue:
         entries = [one for one in self.waiting() if one.number not in self._skipped]
         present = []
         for entry in entries:
+            if entry.worker is not None and self._git.commit(entry.work) is None:
+                self._fetch(entry)
             if self._git.commit(entry.work) is None:
                 self._left_reason = ELSEWHERE
                 if entry.reason != ELSEWHERE:
@@ -431,6 +433,13 @@ class MergeQueue:
             self._git.say("update-ref", f"{REF}{entry.number}", entry.work)
             present.append(entry)
         return present
+
+    def _fetch(self, entry: QueuedMerge) -> None:
+        """Fetch the branch that a worker has pushed; the commit of the entry decides."""
+        if self._config.remote is not None:
+            branch = f"refs/heads/{BRANCH}{entry.task}-{entry.session}"
+            words = ("fetch", "--quiet", "--no-tags", "--", self._config.remote)
+            self._git.asked(*words, f"+{branch}:{REF}{entry.number}")
 
     def _reconciled(self, entries: Sequence[QueuedMerge], base: str) -> list[QueuedMerge]:
         """Record the entries that a killed queue has landed already; return the others.

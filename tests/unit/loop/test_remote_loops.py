@@ -49,9 +49,13 @@ def test_worker_does_tasks_without_the_database(team: Fleet) -> None:
         assert tree == git(team.origin, "rev-parse", f"{branch}^{{tree}}").strip()
         assert "done" == git(team.origin, "show", f"{branch}:task-{task}.txt")
     assert not (machine.root / ".ralph/db").exists()
+    merged = ralphgen("merges", "run", "--project", team.root)
+    assert 0 == merged.returncode, merged.stderr
+    assert [(1, "mac-2", "merged"), (2, "mac-2", "merged")] == entries(team)
+    assert "done" == git(team.origin, "show", "HEAD:task-1.txt")
     seen = "".join(line["text"] for line in machine.log("ran"))
     assert machine.token not in seen
-    sql = "SELECT DISTINCT worker FROM ralphgen_evidence WHERE check_name = 'tests'"
+    sql = "SELECT DISTINCT worker FROM ralphgen_evidence WHERE run IS NULL"
     assert [("mac-2",)] == query(team.root, sql)
     sql = "SELECT outcome, turns, cost_usd, worker FROM ralphgen_sessions WHERE agent = 'claude'"
     assert [("done", 3, 0.25, "mac-2")] * 2 == query(team.root, sql)
