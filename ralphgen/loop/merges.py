@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from ralphgen.emit.trust import check_items, content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, Say, plain
+from ralphgen.exchange.branch import keep_rows
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.gate import checked_files
@@ -726,6 +727,7 @@ class MergeQueue:
                 found.append((one.entry, merged))
                 recorded = ()
             self._finished(found, self._batch)
+        keep_rows(self._root, self._say, syncs=self._config.remote is not None)
 
     def _push(self, commit: str) -> None:
         remote = self._config.remote
