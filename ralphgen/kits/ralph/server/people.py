@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .workspace import Workspace
 
 TEXT = {"type": "string", "minLength": 1, "maxLength": 4_000}
-SHOWN = 10  # tasks of a question
+NAMED = 10  # tasks of a question
 MOST = 200  # tasks that one answer changes
 
 
@@ -43,9 +43,9 @@ def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
     waiting = [row for _, row in zip(range(MOST + 1), found, strict=False)]
     if len(waiting) > MOST:
         raise ToolError(refusal)
-    named = [f"- {row['id']} {shortened(row['title'])}" for row in waiting[:SHOWN]]
-    if len(waiting) > SHOWN:
-        named.append(f"- and {len(waiting) - SHOWN} more")
+    named = [f"- {row['id']} {shortened(row['title'])}" for row in waiting[:NAMED]]
+    if len(waiting) > NAMED:
+        named.append(f"- and {len(waiting) - NAMED} more")
     told = _named(workspace, task)
     question = confirmation(
         "\n".join([f"Delete {told}? These tasks wait for it:", *named]),
