@@ -47,7 +47,6 @@ LAYERS = {
         ("runtime.rows",),
         ("runtime.protocol",),
         ("runtime.http",),
-        ("runtime.description",),
         ("runtime.start",),
     ),
     "kits/*/server": (("kits.*.server",),),
@@ -88,7 +87,7 @@ UPWARD = {
     ("ledger.undo", "kits.ralph.rows"),
     ("ledger.undo", "kits.project"),
     ("runtime.http.command", "runtime.start"),
-    ("runtime.http.fleet", "runtime.description"),
+    ("runtime.http.fleet", "runtime.protocol.calls"),
 }
 # Each module that a server loads costs milliseconds at every start; these are cheap or needed.
 CHEAP = {

@@ -22,7 +22,7 @@ from ralphgen.planning.model import (
 )
 from ralphgen.rendering.templates import rendered
 from ralphgen.runtime.policy import GRANTS, OPTIONAL, OWN, REQUIRED, RULES, WITHIN, Policy, Recipe
-from ralphgen.runtime.protocol.skills import effect_of
+from ralphgen.runtime.protocol.calls import effect_of
 from ralphgen.spelling import markdown_cell
 
 _PLAIN = re.compile(r"[ -_a-{}~]+")  # ASCII that ends neither a code span nor a cell

@@ -187,13 +187,13 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)
     try:
-        from .protocol.handlers import Handlers
+        from .protocol.connection import Handlers
 
         tools = session.tools(kit.tools)
         handlers = Handlers(kit, session, tools, workspace, manifest["ralphgen"])
         if asked.check or asked.describe:
             if asked.describe:
-                from .description import described
+                from .protocol.calls import described
 
                 wire.write(described(handlers, [*tools.values()]))
             workspace.close()

@@ -23,8 +23,8 @@ from mcp.shared.message import SessionMessage
 from ralphgen.runtime.encoding import JsonReader, written_number
 from ralphgen.runtime.errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
 from ralphgen.runtime.protocol.background import ANSWER_WITHIN, NO_ANSWER, outcome_of
+from ralphgen.runtime.protocol.calls import refused, unreadable
 from ralphgen.runtime.protocol.connection import DRAIN, POLL, Connection
-from ralphgen.runtime.protocol.malformed import refused, unreadable
 from ralphgen.runtime.protocol.messages import CALL, MODERN, STATIC_METHODS, can_ask, progress_line
 
 if TYPE_CHECKING:
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream
 
     from ralphgen.runtime.protocol.background import Subscriptions, Worker
-    from ralphgen.runtime.protocol.connection import Wire
-    from ralphgen.runtime.protocol.handlers import Answer, Handlers
+    from ralphgen.runtime.protocol.connection import Answer, Handlers, Wire
 
     Handler = Callable[["Context", Any], Awaitable[t.Result | dict[str, Any]]]
     Token = int | str | None

@@ -25,7 +25,7 @@ from ..errors import (
 )
 from ..failures import ContextError
 from ..protocol import messages
-from ..protocol.malformed import refused, unreadable
+from ..protocol.calls import refused, unreadable
 from ..protocol.messages import (
     CALL,
     CAPABILITIES_KEY,

@@ -172,7 +172,7 @@ class Fleet:
         self, call: WorkerCall, row: Facts, claim: Claim, recipe: str, brief: Mapping[str, Any]
     ) -> Facts:
         """Return what a worker needs for its session: the same for each call."""
-        from ..description import described
+        from ..protocol.calls import described
         from ..session import brief_problem
 
         subject = {

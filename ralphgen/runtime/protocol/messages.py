@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .background import LongCall
-    from .handlers import Handlers
+    from .connection import Handlers
 
 
 PREFIX = "io.modelcontextprotocol/"

@@ -92,8 +92,8 @@ def test_the_list_of_tools_loads_next_to_nothing(project: Path, version: str, ki
 def test_the_list_of_tools_loads_no_answers_to_other_requests(project: Path) -> None:
     lines = session(HANDSHAKES[-1], ("tools/list", {}))
     call = ("tools/call", {"name": "get_task", "arguments": {"id": 1}})
-    loaded_later = {f"runtime.protocol.{name}" for name in ("calls", "contents", "background")}
-    loaded_later |= {"runtime.failures", "runtime.prompt", "runtime.description"}
+    loaded_later = {f"runtime.protocol.{name}" for name in ("calls", "background")}
+    loaded_later |= {"runtime.failures", "runtime.prompt"}
     loaded_later |= {"runtime.ralph.prompts", "runtime.engine.sqlite.journal"}
 
     assert set() == loaded_later & imported_by(project, lines)

@@ -24,7 +24,7 @@ from wire import refused as server_refused
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import MissingError, ProjectError, UsageError
-from ralphgen.kits.ralph.server.instructions import PURPOSES
+from ralphgen.kits.ralph.server.workspace import PURPOSES
 from ralphgen.project.root import SESSIONS
 
 pytestmark = pytest.mark.slow

@@ -17,10 +17,10 @@ from ralphgen.runtime.tasks.claims import rows_by_id
 from ralphgen.runtime.values import shortened
 
 from .features import learnings_of
-from .instructions import on_closing, own_row, purpose_of, settable
 from .project import INFO
 from .resources import AT, spelled
 from .tasks import dependencies
+from .workspace import on_closing, own_row, purpose_of, settable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralphgen.runtime.prompt import Prompt
 
-from .instructions import purpose_of
+from .workspace import purpose_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

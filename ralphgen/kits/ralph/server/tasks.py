@@ -211,7 +211,7 @@ def _freed(workspace: Workspace, task: int) -> list[int]:
         f"task {task} cannot be deleted: task {other} {title} depends on it; first remove {task} "
         'from its "depends_on"'
     )
-    from .people import free_dependents
+    from .tasks import free_dependents
 
     return free_dependents(workspace, task, refusal)
 
@@ -312,14 +312,14 @@ def _said_of_block(
             refuse_unaskable(workspace.database, workspace.tables, task, question, options)
         answer: dict[str, Any] = {}
         if _is_free(workspace, task):
-            from .people import answer_to
+            from .tasks import answer_to
 
             answer = answer_to(workspace, task, question, options)
         stored = question if workspace.tables.ledger else ""
         return stored, {"reason": reason or question}, answer
     takes_reason = workspace.tables.takes_reason
     if takes_reason and not reason and workspace.session.leaves("set_task_status", "reason"):
-        from .people import asked_reason
+        from .tasks import asked_reason
 
         refusal = '"blocked" needs a "reason": state what keeps this task from being done'
         return "", {"reason": asked_reason(workspace, task, refusal)}, {}
@@ -331,7 +331,7 @@ def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:
     force = bool(arguments.get("force", False))
     if workspace.session.profile != FULL or not workspace.tables.ledger:
         return force
-    from .people import may_force
+    from .tasks import may_force
 
     return may_force(workspace, arguments["id"], force=force)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ralphgen.runtime.failures import NotThereError
 from ralphgen.runtime.prompt import Prompt
 
-from .instructions import on_one_task
 from .store import problem_of
+from .workspace import on_one_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
