@@ -87,7 +87,6 @@ UPWARD = {
     ("ledger.undo", "kits.ralph.rows"),
     ("ledger.undo", "kits.project"),
     ("runtime.http.command", "runtime.start"),
-    ("runtime.http.fleet", "runtime.protocol.calls"),
 }
 # Each module that a server loads costs milliseconds at every start; these are cheap or needed.
 CHEAP = {

@@ -163,7 +163,7 @@ def _package_imports(kit: KitPlan, engine: str) -> list[tuple[str, Sequence[str]
         f"{own}.workspace": (*(["connected"] if kit.connected else []), "open_workspace"),
     }
     if not kit.about:
-        imports[f"{own}.instructions"] = ("instructions",)
+        imports[f"{own}.workspace"] = ("instructions", *imports[f"{own}.workspace"])
     if kit.emitted_nouns:
         imports[kit.key] = kit.emitted_nouns
     for module, constant in _workspace(kit, engine):

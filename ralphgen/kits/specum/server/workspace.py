@@ -1,4 +1,4 @@
-"""The shared state of the spec tools: the project's folder, its specs, and the prompt texts."""
+"""The shared state of the spec tools: folder, specs and prompt texts; and the instructions."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import time
 from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.files import path_within, read_file, reason
-from ralphgen.runtime.kit import project_places, root_of_settings
+from ralphgen.runtime.kit import project_places, root_of_settings, standard_instructions
 
 from .store import FOLDER, Specs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ralphgen.runtime.offer import Offer
     from ralphgen.runtime.policy import BoundArgument
     from ralphgen.runtime.session import Session
+    from ralphgen.runtime.tool import Tool
+
 
 OVERRIDES = ".ralph/specum"
 LONGEST = 16_000  # characters of a custom text in the project
@@ -150,3 +152,22 @@ def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -
     root = root_of_settings(folder, session, settings["root"], "specum", what)
     project = project_places(folder, session)[1]
     return Specum(folder, project, root, session, asks_approval=settings["approval"])
+
+
+ABOUT = "Specs of the project, in specs/: research, requirements, design, tasks, execution."
+OWN_TASK = "ralph_implement returns this session's task: do it, tick its box, and stop."
+
+
+def on_one_task(session: Session) -> bool:
+    """Return whether the session is about one task of the project and so gets no other one."""
+    return session.task is not None and RALPH in session.kits
+
+
+def instructions(session: Session, tools: Sequence[Tool]) -> str:
+    """Return at most 2,000 characters on the tools that this session sees."""
+    text = standard_instructions(ABOUT)(session, tools)
+    if on_one_task(session):
+        for tool in tools:
+            if tool.name == "ralph_implement":
+                return text.replace(tool.instruction, OWN_TASK)
+    return text
