@@ -187,7 +187,7 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)
     try:
-        from .protocol.connection import Handlers
+        from .protocol.handlers import Handlers
 
         tools = session.tools(kit.tools)
         handlers = Handlers(kit, session, tools, workspace, manifest["ralphgen"])

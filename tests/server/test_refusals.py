@@ -13,7 +13,7 @@ from wire import Wire, running
 from ralphgen.kits.registry import KITS
 from ralphgen.runtime.failures import CodedError
 from ralphgen.runtime.kit import Kit
-from ralphgen.runtime.protocol.connection import tool_methods
+from ralphgen.runtime.protocol.handlers import tool_methods
 from ralphgen.runtime.tool import READ_ONLY, STRING, Tool
 
 

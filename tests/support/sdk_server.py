@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream
 
     from ralphgen.runtime.protocol.background import Subscriptions, Worker
-    from ralphgen.runtime.protocol.connection import Answer, Handlers, Wire
+    from ralphgen.runtime.protocol.connection import Wire
+    from ralphgen.runtime.protocol.handlers import Answer, Handlers
 
     Handler = Callable[["Context", Any], Awaitable[t.Result | dict[str, Any]]]
     Token = int | str | None

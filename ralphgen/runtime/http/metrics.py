@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..engine import Revocations
-    from ..protocol.connection import Handlers
+    from ..protocol.handlers import Handlers
     from .sessions import Kits
 
 STATUSES = (200, 202, 400, 401, 403, 404, 405, 406, 413, 415, 421, 429, 500, 503, 504)

@@ -20,7 +20,7 @@ from ..failures import ContextError
 from ..policy import FULL
 from ..protocol import messages
 from ..protocol.background import Worker, outcome_of
-from ..protocol.connection import Handlers
+from ..protocol.handlers import Handlers
 from ..protocol.messages import RequestReader
 from ..session import session_of
 from ..tasks.claims import renew
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..engine import Database
     from ..kit import Kit
     from ..policy import Policy
-    from ..protocol.connection import Answer
+    from ..protocol.handlers import Answer
     from ..protocol.messages import RpcRequest
     from .app import Receive
 

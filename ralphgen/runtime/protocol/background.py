@@ -19,7 +19,7 @@ from ..failures import NotThereError
 from ..system import os
 from ..values import shortened
 from . import messages
-from .connection import guarded
+from .handlers import guarded
 from .messages import TASKS_EXTENSION, encode_line
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ..kit import Resources
-    from .connection import Handlers
+    from .handlers import Handlers
     from .messages import RpcRequest
 
     Result = TypeVar("Result")

@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from ..kit import Kit, Workspace
     from ..session import Session
     from ..tool import Tool
-    from .connection import Answer, Params
+    from .handlers import Answer, Params
 
     Result = dict[str, Any] | DeferredResult | str
     from collections.abc import Iterable, Iterator, Sequence
 
     from ..prompt import Prompt
-    from .connection import Handlers, Method
+    from .handlers import Handlers, Method
 
 
 INVALID_CODE = "VALIDATION_FAILED"  # the code of wrong arguments

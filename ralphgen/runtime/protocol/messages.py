@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .background import LongCall
-    from .connection import Handlers
+    from .handlers import Handlers
 
 
 PREFIX = "io.modelcontextprotocol/"
