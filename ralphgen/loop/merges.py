@@ -637,9 +637,8 @@ class MergeQueue:
         if foreign := untrusted(self._root, check_items(read_settings(self._root).done)):
             raise ProjectError(f"not trusted: {foreign[0].shown}", 'run "ralphgen trust"')
         if members:
-            ids = ", ".join(str(one.task or one.number) for one in entries)
-            what = "task" if len(entries) == 1 else "tasks"
-            self._say(f"merging {what} {ids}: checks run on {head[:SHORT]}")
+            names = (f"task {one.task}" if one.task else f"merge {one.number}" for one in entries)
+            self._say(f"merging {', '.join(names)}: checks run on {head[:SHORT]}")
         facts = {"target": self._target, "base": base, "head": head, "tree": tree}
         number = self._write(
             merges.open_run,

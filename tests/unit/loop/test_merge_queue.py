@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from command_line import ralphgen
 from driving import query
 from lanes import shortened
 from merging_projects import (
@@ -349,6 +350,21 @@ def test_merges_without_support_of_git_for_merging_in_memory(
     monkeypatch.setattr(Git, "asked", old)
 
     assert all(isinstance(outcome, Merged) for outcome in project.empty().values())
+
+
+def test_the_commands_list_run_and_drop_the_queue(project: Project) -> None:
+    project.enter([1, 2])
+    at = ("--project", project.root)
+    assert "1  task 1  waiting for " in ralphgen("merges", *at).stdout
+    assert '"merges"' in ralphgen("merges", "--json", *at).stdout
+    assert "merging     2 waiting" in ralphgen("status", *at).stdout
+    assert "ralph/task-2-1" in ralphgen("merges", "drop", "2", *at).stdout
+    assert 1 == ralphgen("merges", "drop", "2", *at).returncode
+
+    done = ralphgen("merges", "run", *at)
+    assert 0 == done.returncode, done.stderr
+    assert "task 1: merged: as " in done.stderr
+    assert {1: "merged", 2: "dropped"} == project.states()
 
 
 def test_the_window_doubles_after_a_pass_and_halves_after_a_failure(project: Project) -> None:
