@@ -424,6 +424,7 @@ class TestDoors:
             "ralphgen/loop/record.py",  # removes its own files of loops long ago
             "ralphgen/sessions/store.py",  # its own locks and marks, and folders of old sessions
             "ralphgen/agents/adapters.py",  # a home of Gemini CLI for one session, in its folder
+            "ralphgen/agents/sandbox.py",  # files for one session, in a temporary folder
             "ralphgen/cli/row_editor.py",  # removes what it gave an editor, once that is saved
             "ralphgen/environment/build.py",
             "ralphgen/ledger/backup.py",

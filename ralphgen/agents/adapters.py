@@ -80,6 +80,7 @@ CLAUDE_SETTINGS = (
     ),
 )
 
+NO_SANDBOX = '{"sandbox":{"enabled":false}}'
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -118,11 +119,14 @@ def launch_command(session: PreparedSession, options: LaunchOptions) -> tuple[st
     command = [CLAUDE]
     if options.printing:
         command += ["-p", "--output-format", "stream-json", "--verbose"]
-    command += some("--allowedTools", *allowed_tools(session), *settings.allow)
+    shell = ["Bash"] if session.contained and session.profile in EDITING else []
+    command += some("--allowedTools", *allowed_tools(session), *shell, *settings.allow)
     command += some("--disallowedTools", *_denied(session))
     command += ["--mcp-config", str(session.mcp_config), "--strict-mcp-config"]
     if session.without_settings:
         command += ["--setting-sources", "user"]
+    if session.contained:  # its own sandbox cannot start in ours
+        command += ["--settings", NO_SANDBOX]
     if session.system_file is not None:  # in a file: a command line is for everybody to read
         command += ["--append-system-prompt-file", str(session.system_file)]
     command += some("--permission-mode", mode)
@@ -308,6 +312,8 @@ class ClaudeCode(Agent):
     reports_cost = True
     variables = ("ANTHROPIC_*", "CLAUDE_*", "MCP_TIMEOUT", "MCP_TOOL_TIMEOUT")
     leaves_out_settings = True
+    hosts = ("api.anthropic.com", "platform.claude.com")
+    base_urls = ("ANTHROPIC_BASE_URL",)
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return the call that starts it; if it prints, it reads the prompt from standard input."""
@@ -450,6 +456,9 @@ class Codex(Agent):
         "Codex does not report its cost",
     )
     variables = ("OPENAI_*", "CODEX_*")
+    hosts = ("api.openai.com", "auth.openai.com", "chatgpt.com")
+    base_urls = ("OPENAI_BASE_URL",)
+    is_structured = True
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return the call that starts it; if it prints, it reads the prompt from standard input."""
@@ -465,11 +474,12 @@ class Codex(Agent):
         if options.printing:
             command += ["exec", "--json", "--skip-git-repo-check"]
             base = ":workspace" if session.profile in EDITING else ":read-only"
-        for setting in (
-            *_servers(session, variables),
-            *_permissions(base),
-            *_others(session),
-        ):
+        settings = [*_servers(session, variables)]
+        if session.contained:
+            command += ["--dangerously-bypass-approvals-and-sandbox"]
+        else:
+            settings += [*_permissions(base), *_others(session)]
+        for setting in settings:
             command += ["-c", setting]
         command += some("--model", options.model or session.model)
         command += [*options.passed_through, "--"]
@@ -560,8 +570,8 @@ def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[st
         setting: dict[str, Any] = {"required": True, "default_tools_approval_mode": "approve"}
         if "command" in entry:
             program, *arguments = (
-                [entry["command"], *entry["args"], STRUCTURED]
-                if name in ours
+                [entry["command"], *entry["args"], *([] if session.contained else [STRUCTURED])]
+                if session.contained or name in ours
                 else start_command(session, name)
             )
             setting |= {"command": program, "args": arguments}
@@ -573,7 +583,7 @@ def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[st
                 setting["env_http_headers"][header] = variable
         if name in ours:
             setting["enabled_tools"] = list(ours[name])
-            if place is not None:
+            if place is not None and not session.contained:
                 setting["env_vars"] = [place.dsn_env]
         if "timeout" in entry:
             setting["tool_timeout_sec"] = entry["timeout"] // 1000
@@ -729,6 +739,12 @@ class GeminiCli(Agent):
         "Gemini CLI reports neither its servers nor its cost",
     )
     variables = ("GEMINI_*", "GOOGLE_*")
+    hosts = (
+        "generativelanguage.googleapis.com",
+        "cloudcode-pa.googleapis.com",
+        "oauth2.googleapis.com",
+    )
+    base_urls = ("GOOGLE_GEMINI_BASE_URL",)
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return the call that starts it in its own home; if it prints, it reads the prompt."""
@@ -740,7 +756,8 @@ class GeminiCli(Agent):
         try:
             folder = home / ".gemini"
             folder.mkdir(mode=0o700, parents=True)
-            for path in sorted(person.iterdir()) if person.is_dir() else ():
+            is_visible = person.is_dir() and not session.contained
+            for path in sorted(person.iterdir()) if is_visible else ():
                 if path.name not in OWN:
                     (folder / path.name).symlink_to(path)
             write_new(
@@ -754,10 +771,12 @@ class GeminiCli(Agent):
             raise ProgramError(text, WRITE_HINT) from error
         trusted = os.environ.get(TRUSTED_VARIABLE) or str(person / "trustedFolders.json")
         variables = {HOME_VARIABLE: str(home), TRUSTED_VARIABLE: trusted}
+        if session.contained:  # nothing of the user is there for the project's settings to harm
+            variables = {HOME_VARIABLE: str(home), "GEMINI_CLI_TRUST_WORKSPACE": "true"}
         command = [GEMINI, "--allowed-mcp-server-names", ",".join(settings["mcp"]["allowed"])]
         command += ["--policy", str(home / ".gemini" / POLICY)]
         if session.profile in EDITING:
-            command += ["--approval-mode", "auto_edit"]
+            command += ["--approval-mode", "yolo" if session.contained else "auto_edit"]
         command += some("--model", options.model or session.model)
         prompt = prompt_with_system(session, options.prompt)
         if not options.printing:
@@ -877,9 +896,9 @@ def _settings(session: PreparedSession, options: LaunchOptions, person: Path) ->
         own = dict(entry)
         if name in ours:
             own["includeTools"] = ours[name]
-            if place is not None:
+            if place is not None and not session.contained:
                 own["env"] = {place.dsn_env: f"${place.dsn_env}"}  # it passes on what is named
-        elif "command" in entry:
+        elif "command" in entry and not session.contained:
             own["command"], *own["args"] = start_command(session, name)
             own.pop("env", None)
         servers[f"{name}{SUFFIX}"] = {**own, "trust": True}

@@ -239,7 +239,9 @@ class Agent(ABC):
     sentence for each feature of ralphgen that it does not support. `converses` is whether it can
     talk with the user in a terminal, `reports_cost` whether it reports its cost. `variables` are
     the environment variables with its keys and settings; "*" matches any end of a name. `script` is
-    the word after its program, which may name a file of the project.
+    the word after its program, which may name a file of the project. In a sandbox it
+    reaches `hosts` and the URLs in the variables `base_urls`. `is_structured` is whether it uses
+    structured content.
     """
 
     name: str
@@ -251,6 +253,9 @@ class Agent(ABC):
     variables: tuple[str, ...] = ()
     script: str = ""
     leaves_out_settings: bool = False  # can start without the settings of a project
+    hosts: tuple[str, ...] = ()
+    base_urls: tuple[str, ...] = ()
+    is_structured: bool = False
 
     @abstractmethod
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:

@@ -191,11 +191,16 @@ def own_options(root: Path, session_id: str, kit: str) -> Options:
 
 @contextmanager
 def made_options(
-    root: Path, work_tree: Path, policy: Policy, request: Request
+    root: Path,
+    work_tree: Path,
+    policy: Policy,
+    request: Request,
+    sandbox: Mapping[str, Any] | None = None,
 ) -> Iterator[Options]:
     """The options of servers for one call in a work tree: good until the servers have started.
 
-    Rows made by a call with every tool are on record as the user's, others as an agent's.
+    Rows made by a call with every tool are on record as the user's, others as an agent's. `sandbox`
+    has the rules for commands that the server runs.
 
     Raises `UsageError` and `ProjectError` as a session of the request would.
     """
@@ -207,6 +212,7 @@ def made_options(
     name = f"call-{moment}-{os.urandom(4).hex()}"
     facts = context_facts(policy, subject, request.kits or policy.kits, name, made_for)
     facts |= {"user": BY_COMMAND} if policy.profile(subject.base) == FULL else {}
+    facts |= {"sandbox": sandbox} if sandbox is not None else {}
     facts |= {"as_read": asdict(request.as_read)} if request.as_read is not None else {}
     text = json.dumps(facts).encode()
     with TemporaryDirectory(prefix="ralphgen-") as folder:
@@ -264,10 +270,12 @@ def open_server(
     trust_edited: bool,
     say: Say,
     apart: bool = False,
+    sandbox: Mapping[str, Any] | None = None,
 ) -> Iterator[ServerConnection]:
     """A connection to the server of a kit in a project, which works on the given place.
 
     The server has the `tool`. A server that runs `apart` does not receive this terminal's Ctrl-C.
+    The commands that it runs are contained by the rules of a `sandbox`, if there is one.
 
     Without a `request`, the connection has the user's own rights; below `ralphgen launch`, it has
     those of the launched session. Raises `UsageError` for a request below `ralphgen launch`, and
@@ -290,7 +298,8 @@ def open_server(
             yield connection
         return
     trusting = (TRUST_EDITED,) if trust_edited else ()
-    with made_options(root, place.work_tree, policy, request or Request(FULL)) as options:
+    wanted = request or Request(FULL)
+    with made_options(root, place.work_tree, policy, wanted, sandbox) as options:
         connection = ServerConnection((*start, kit, *trusting, *options), kit, apart=apart)
     with connection:
         yield connection

@@ -48,6 +48,7 @@ from ralphgen.agents.process import (
     session_servers,
     watched,
 )
+from ralphgen.agents.sandbox import Sandbox, run_in_terminal
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, Say, harmless, plain
 from ralphgen.exchange.branch import keep_rows
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
@@ -95,6 +96,8 @@ COMPLAINTS = 4  # error lines of a session that a loop reports, besides the last
 LONGEST = 8_000  # bytes that are kept of a line
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
+SandboxRules = Mapping[str, Any] | None
+"""The rules of `runtime/processes/sandbox.py` for a contained agent."""
 Asked = Callable[[], bool]
 """Returns whether somebody has asked that an agent ends."""
 Handler = Callable[[int, FrameType | None], object]
@@ -119,6 +122,7 @@ def run_printing(
     stop: threading.Event | None = None,
     lost: threading.Event | None = None,
     asked: Asked = lambda: False,
+    sandbox: SandboxRules = None,
 ) -> AgentEnd:
     """Run an agent without a terminal; `out` gets each line of its output that is an event.
 
@@ -137,7 +141,7 @@ def run_printing(
     complain = _written(mask, say) if stop is None else _said(agent, mask, say)
     running, ends = None, _either(asked, stop)
     try:
-        with handled, _started(session, agent, call, complain, ends, lost) as running:
+        with handled, _started(session, agent, call, complain, ends, lost, sandbox) as running:
             for line in running.lines(deadline):
                 _take(line, reader, running, agent, mask, out, say)
             code = running.wait()
@@ -168,7 +172,9 @@ def run_printing(
     return replace(end, claim_lost=claim_lost)
 
 
-def run_terminal(session: PreparedSession, agent: Agent, call: AgentCall) -> AgentEnd:
+def run_terminal(
+    session: PreparedSession, agent: Agent, call: AgentCall, sandbox: SandboxRules = None
+) -> AgentEnd:
     """Let the user talk with an agent in this terminal.
 
     Ctrl-C is for the agent alone, which shares our process group; other signals that would end us
@@ -178,9 +184,11 @@ def run_terminal(session: PreparedSession, agent: Agent, call: AgentCall) -> Age
     """
     command = (find_program(agent), *call.argv[1:])
     with _handling(_ignore, signal.SIGINT), _handling(_stop_us, *_ENDINGS), watched() as marked:
-        variables = {**_environment(session, agent, call), **marked}
+        variables = {**_environment(session, agent, call.variables), **marked}
+        folder = session.work_tree
         with _terminal() as given, _explained(call):
-            folder = session.work_tree
+            if sandbox is not None:
+                return run_in_terminal(command, str(folder), variables, sandbox, given)
             process = subprocess.Popen(command, cwd=folder, stdin=given, env=variables)
         try:
             code = process.wait()
@@ -294,9 +302,10 @@ def _started(
     complain: Complain,
     stop: Asked,
     lost: threading.Event | None,
+    sandbox: SandboxRules,
 ) -> Iterator[Running]:
     command = (find_program(agent), *call.argv[1:])
-    variables = _environment(session, agent, call)
+    variables = _environment(session, agent, call.variables)
     with _explained(call):
         running = Running(
             command,
@@ -306,6 +315,7 @@ def _started(
             complain=complain,
             stop=stop,
             lost=lost,
+            sandbox=sandbox,
         )
     with running:
         try:
@@ -319,10 +329,10 @@ def _either(asked: Asked, stop: threading.Event | None) -> Asked:
     return lambda: asked() or (stop is not None and stop.is_set())
 
 
-def _environment(session: PreparedSession, agent: Agent, call: AgentCall) -> dict[str, str]:
+def _environment(session: PreparedSession, agent: Agent, more: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of an agent, with the mark that identifies it to commands."""
     inherited = passed_on(str(session.root / FOLDER), to_agent=True, also=agent.variables)
-    return {**inherited, **call.variables, SESSION_VARIABLE: session.session_id}
+    return {**inherited, **more, SESSION_VARIABLE: session.session_id}
 
 
 def find_program(agent: Agent) -> str:
@@ -515,6 +525,7 @@ def launch_session(
     say: Say,
     stop: threading.Event | None = None,
     lost: threading.Event | None = None,
+    sandbox: Sandbox | None = None,
 ) -> SessionEnd:
     """Run an agent in the session to its end, and return the result; both are recorded.
 
@@ -524,16 +535,42 @@ def launch_session(
     `lost`. Raises `UsageError` for options that do not fit the session or agent, `ProgramError` if
     the agent cannot be started, and `ProjectError` if it lacks a server of the session.
     """
-    call = agent.call(session, options)
+    with _inside(session, agent, sandbox) as (view, rules):
+        call = agent.call(view, options)
+        return _launched(session, agent, options, call, (timeout, stop, lost), out, say, rules)
+
+
+@contextmanager
+def _inside(
+    session: PreparedSession, agent: Agent, sandbox: Sandbox | None
+) -> Iterator[tuple[PreparedSession, SandboxRules]]:
+    """Yield the session as its agent sees it, and the rules of its sandbox, None without one."""
+    if sandbox is None:
+        yield session, None
+        return
+    with sandbox.entered(session, agent, _environment(session, agent, {})) as found:
+        yield found
+
+
+def _launched(
+    session: PreparedSession,
+    agent: Agent,
+    options: LaunchOptions,
+    call: AgentCall,
+    limits: Endings,
+    out: OnLine,
+    say: Say,
+    sandbox: SandboxRules,
+) -> SessionEnd:
     is_known = shutil.which("git") and in_repository(session.work_tree)
     files = _current_files(session) if is_known else None
     open_record(session, say, agent=agent.name, model=options.model or session.model)
     _record(lambda: begin_protection(session), say)
     try:
         if options.printing:
-            end = run_watched(session, agent, call, (timeout, stop, lost), out, say)
+            end = run_watched(session, agent, call, limits, out, say, sandbox)
         else:
-            end = run_terminal(session, agent, call)
+            end = run_terminal(session, agent, call, sandbox)
     except BaseException:
         close_record(session, FAILED, NOTHING_USED, "", say)
         raise
@@ -585,7 +622,13 @@ def _fault(
 
 
 def run_watched(
-    session: PreparedSession, agent: Agent, call: AgentCall, limits: Endings, out: OnLine, say: Say
+    session: PreparedSession,
+    agent: Agent,
+    call: AgentCall,
+    limits: Endings,
+    out: OnLine,
+    say: Say,
+    sandbox: SandboxRules = None,
 ) -> AgentEnd:
     """Run an agent as `run_printing`, in a session marked as launched, and keep its output.
 
@@ -603,6 +646,7 @@ def run_watched(
             stop=stop,
             lost=lost,
             asked=asked,
+            sandbox=sandbox,
         )
 
 

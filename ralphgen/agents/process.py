@@ -101,13 +101,14 @@ class Running:
         complain: Complain,
         stop: Callable[[], bool] | None = None,
         lost: threading.Event | None = None,
+        sandbox: Mapping[str, Any] | None = None,
     ) -> None:
         """Start it in the folder; raises `OSError` if the command cannot be run."""
         self._pieces = _Pieces()
         self._complaints = _Complaints(complain)
         self._stop = stop
         self._lost = lost
-        self._jobs = Jobs(most=1)
+        self._jobs = Jobs(most=1, sandbox=sandbox)
         pipes = Pipes(self._pieces, self._complaints, given.encode("utf-8", "surrogateescape"))
         try:
             self._job = self._jobs.start(

@@ -109,7 +109,7 @@ class ListedSession:
     `task`, `feature` and `target` (a discipline) are its subject, `discipline` is its role. `age`
     is the time in seconds since the last start of one of its servers, which was `started` then, in
     UTC. `launch` is the command that starts Claude Code in it, empty if it is running, has ended,
-    or has nothing left to do.
+    or has nothing left to do. `containment` says in words whether it is contained.
     """
 
     session_id: str
@@ -125,6 +125,7 @@ class ListedSession:
     age_words: str
     started: str
     running: bool
+    containment: str
     launch: str
 
 
@@ -172,6 +173,7 @@ def _row(kept: StoredSession, known: _Known) -> ListedSession:
         age_words=age_words(kept.age),
         started=f"{datetime.now(UTC) - timedelta(seconds=kept.age):%Y-%m-%dT%H:%MZ}",
         running=kept.running,
+        containment=kept.containment,
         launch=start_command(config) if starts else "",
     )
 

@@ -24,12 +24,13 @@ from ralphgen.cli.sessions import (
 from ralphgen.errors import ProjectError, RalphgenError, Say, UsageError, plain
 from ralphgen.runtime.session import BY_TERMINAL
 from ralphgen.sessions.decide import Request
-from ralphgen.terminal.app import App, Project, Quiet, TrustEdited, help_hint
+from ralphgen.terminal.app import App, Project, Quiet, Sandboxed, TrustEdited, help_hint
 from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.person import refuse_agents
 
 if TYPE_CHECKING:
     from ralphgen.agents.agent import Agent, LaunchOptions
+    from ralphgen.agents.sandbox import Sandbox
     from ralphgen.sessions.model import PreparedSession
 
 app = App()
@@ -80,6 +81,7 @@ def launch(
     timeout: Timeout = None,
     printing: Printing = False,
     raw: Raw = False,
+    sandbox: Sandboxed = False,
     dry_run: DryRun = False,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
@@ -94,13 +96,16 @@ def launch(
     from ralphgen.agents.adapters import find_agent
     from ralphgen.agents.agent import LaunchOptions, prints
     from ralphgen.agents.launch import find_program
-    from ralphgen.kits.registry import read_settings
+    from ralphgen.agents.sandbox import open_sandbox
+    from ralphgen.kits.project import Project as Inspected
     from ralphgen.project.root import project_place
     from ralphgen.sessions.model import approved_lines
+    from ralphgen.sessions.store import CONTAINED, NOT_CONTAINED
 
     refuse_agents("launch")
     place, tell = project_place(project), progress(quiet)
-    works = find_agent(agent, read_settings(place.root))
+    project_facts = Inspected(place.root)
+    works = find_agent(agent, project_facts.settings)
     if recipe == "" and task is None and not next_:
         raise UsageError("missing argument RECIPE", help_hint("ralphgen launch"))
     if not dry_run:
@@ -113,22 +118,34 @@ def launch(
         talks = works.converses and not printing and not prints(profile)
         return BY_TERMINAL if talks and os.isatty(0) and os.isatty(1) else ""
 
-    made = open_session(place, request, tell, dry_run=dry_run, trust_edited=trust_edited, user=user)
-    for line in approved_lines(made):
-        tell(line)
-    for line in works.lacks:
-        say(f"note: {plain(line)}")
-    options = LaunchOptions(
-        prompt=sys.stdin.read() if prompt == "-" else prompt or made.prompt,
-        printing=printing or works.prints(made),
-        model=model,
-        max_turns=max_turns,
-        passed_through=context.obj,
-    )
-    if dry_run:
-        _print_command(made, works, options)
-        return
-    raise typer.Exit(_launched(made, works, options, timeout=timeout, raw=raw, tell=tell))
+    with open_sandbox(project_facts, say, asked=sandbox) as around:
+        rules = None if around is None else around.rules
+        made = open_session(
+            place,
+            request,
+            tell,
+            dry_run=dry_run,
+            trust_edited=trust_edited,
+            user=user,
+            sandbox=rules,
+        )
+        for line in approved_lines(made):
+            tell(line)
+        tell(NOT_CONTAINED if around is None else CONTAINED)
+        for line in works.lacks:
+            say(f"note: {plain(line)}")
+        options = LaunchOptions(
+            prompt=sys.stdin.read() if prompt == "-" else prompt or made.prompt,
+            printing=printing or works.prints(made),
+            model=model,
+            max_turns=max_turns,
+            passed_through=context.obj,
+        )
+        if dry_run:
+            _print_command(made, works, options)
+            return
+        code = _launched(made, works, options, around, timeout=timeout, raw=raw, tell=tell)
+    raise typer.Exit(code)
 
 
 def _print_command(made: "PreparedSession", agent: "Agent", options: "LaunchOptions") -> None:
@@ -148,6 +165,7 @@ def _launched(
     made: "PreparedSession",
     agent: "Agent",
     options: "LaunchOptions",
+    sandbox: "Sandbox | None",
     *,
     timeout: float | None,
     raw: bool,
@@ -162,7 +180,16 @@ def _launched(
     try:
         out = line_writer(sys.stdout, raw=raw)
         with keep_claim(made.claim) as lost:
-            end = launch_session(made, agent, options, timeout=timeout, out=out, say=say, lost=lost)
+            end = launch_session(
+                made,
+                agent,
+                options,
+                timeout=timeout,
+                out=out,
+                say=say,
+                lost=lost,
+                sandbox=sandbox,
+            )
     except RalphgenError:
         end_claim(made, NOT_MADE)
         remove(made.folder)  # nothing runs in it

@@ -16,12 +16,14 @@ import typer
 from ralphgen.cli.completion import complete_agents
 from ralphgen.errors import ProjectError, RalphgenError, Say, plain
 from ralphgen.loop.run import LEAST_COST, MOST_PARALLEL
-from ralphgen.terminal.app import App, Project, Quiet, TrustEdited
+from ralphgen.terminal.app import App, Project, Quiet, Sandboxed, TrustEdited
 from ralphgen.terminal.console import drop_output, print_json, progress, say
 
 if TYPE_CHECKING:
+    from ralphgen.agents.sandbox import Sandbox
     from ralphgen.loop.conduct import PreparedLoop, Show, Telling
     from ralphgen.loop.run import Event, Limits
+    from ralphgen.project.config import Config
     from ralphgen.project.root import ProjectPlace
 
 app = App()
@@ -102,6 +104,7 @@ def loop(
     allow_failing_base: AllowFailingBase = False,
     server: ServerUrl = "",
     agent: AgentNames = "claude",
+    sandbox: Sandboxed = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     trust_edited: TrustEdited = False,
@@ -113,6 +116,7 @@ def loop(
     Exits with 0 if no task is ready, with 5 if tasks or branches need your attention, and with 7
     at a limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
     """
+    from ralphgen.agents.sandbox import open_sandbox
     from ralphgen.emit.outdated import warn_if_outdated
     from ralphgen.kits.project import Project as Inspected
     from ralphgen.loop.conduct import prepare_loop
@@ -136,17 +140,21 @@ def loop(
         review_every=review_every,
     )
     options = _asked_for(limits, max_time, until, agent, worktrees=worktrees, onto=onto)
+    options |= {"sandbox": sandbox}
+    inspected = Inspected(place.root)
     if server:
         from ralphgen.loop.remote import prepare_remote
 
-        _refuse_with_server(onto=onto, allow_failing_base=allow_failing_base, dry_run=dry_run)
+        contained = sandbox or inspected.settings.sandbox.use
+        _refuse_with_server(
+            onto=onto, allow_failing_base=allow_failing_base, sandbox=contained, dry_run=dry_run
+        )
         with without_database():
-            project_of = Inspected(place.root)
-            remote = prepare_remote(project_of, limits, agent, server, worktrees=worktrees)
+            remote = prepare_remote(inspected, limits, agent, server, worktrees=worktrees)
             raise typer.Exit(_looped(remote, options, as_json=as_json, tell=progress(quiet)))
     warn_if_outdated(place.root, say, names_columns=False, dry_run=dry_run)
     prepared = prepare_loop(
-        Inspected(place.root),
+        inspected,
         limits,
         agent,
         worktrees=worktrees,
@@ -154,11 +162,23 @@ def loop(
         allow_failing_base=allow_failing_base,
         onto=onto,
     )
-    if dry_run:
-        _show_first(prepared, as_json=as_json)
-        return
-    with shared_connections(place.root):
-        raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
+    with open_sandbox(inspected, say, asked=sandbox) as around:
+        if dry_run:
+            if around is not None:
+                _show_missing(around, prepared, inspected.settings)
+            _show_first(prepared, as_json=as_json)
+            return
+        with shared_connections(place.root):
+            raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
+
+
+def _show_missing(sandbox: "Sandbox", prepared: "PreparedLoop", config: "Config") -> None:
+    """Print the programs that are missing in the sandbox, with the line that adds each."""
+    programs = [agent.program for agent in prepared.agents]
+    programs += [check.run[0] for check in config.done.checks if check.run]
+    programs += [command[0] for command in config.loop.setup]
+    for name, line in sandbox.missing(programs):
+        say(plain(f'missing in the sandbox: "{name}"; {line}'))
 
 
 def _add_control(name: str, about: str) -> None:
@@ -194,11 +214,18 @@ def _refuse_other_tree(place: "ProjectPlace") -> None:
         )
 
 
-def _refuse_with_server(*, onto: str, allow_failing_base: bool, dry_run: bool) -> None:
-    """Raise `UsageError` for an option that needs the database or the queue."""
+def _refuse_with_server(
+    *, onto: str, allow_failing_base: bool, sandbox: bool, dry_run: bool
+) -> None:
+    """Raise `UsageError` for an option that a worker without the database does not have."""
     from ralphgen.errors import UsageError
 
-    options = {"--onto": onto, "--allow-failing-base": allow_failing_base, "--dry-run": dry_run}
+    options = {
+        "--onto": onto,
+        "--allow-failing-base": allow_failing_base,
+        "--sandbox": sandbox,
+        "--dry-run": dry_run,
+    }
     for option, value in options.items():
         if value:
             raise UsageError(f'"{option}" and "--server" cannot be combined', f"remove {option}")
@@ -253,6 +280,7 @@ def _looped(
 ) -> int:
     """Run the loop, show what happens, keep it for others to see, and return the exit code."""
     from ralphgen.agents.launch import find_program
+    from ralphgen.agents.sandbox import current_sandbox
     from ralphgen.exchange.branch import keep_rows
     from ralphgen.kits.registry import read_settings
     from ralphgen.ledger.backup import backed_up
@@ -260,6 +288,7 @@ def _looped(
     from ralphgen.loop.notify import Notifier
     from ralphgen.loop.record import recorded_loop
     from ralphgen.loop.run import FREQUENT, Run, event
+    from ralphgen.sessions.store import CONTAINED, NOT_CONTAINED
 
     root, limits, telling = prepared.root, prepared.limits, prepared.telling
     events: list[Event] = []
@@ -284,6 +313,7 @@ def _looped(
                 shown(told)
 
         show(prepared.site.target())
+        tell(CONTAINED if current_sandbox() is not None else NOT_CONTAINED)
         lacks = [f"note: {one}" for agent in prepared.agents for one in agent.lacks]
         for note in (*lacks, *prepared.site.notes()):
             show(event("note", worker=0, text=note))

@@ -52,8 +52,10 @@ def run_queue(
     """
     import time
 
+    from ralphgen.agents.sandbox import open_sandbox
     from ralphgen.cli.trust import asked
     from ralphgen.emit.trust import require_trust
+    from ralphgen.kits.project import Project as Inspected
     from ralphgen.kits.registry import read_settings
     from ralphgen.loop.merges import MergeQueue, Outcome, enter_left, targets, words_of
     from ralphgen.loop.run import Event, event, event_lines
@@ -76,7 +78,8 @@ def run_queue(
             tell(line)
 
     waits = False
-    with shared_connections(root):
+    around = open_sandbox(Inspected(root), say, asked=False)
+    with around, shared_connections(root):
         enter_left(root, config, tell)
         for target in targets(root):
             queue = MergeQueue(root, target, config, tell, ended=ended, trust_edited=trust_edited)

@@ -1,8 +1,8 @@
 """The commands on agent sessions: making, listing and describing them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -299,10 +299,12 @@ def open_session(
     dry_run: bool = False,
     trust_edited: bool,
     user: str | Callable[[str], str] = BY_CLIENT,
+    sandbox: Mapping[str, Any] | None = None,
 ) -> "PreparedSession":
     """Return the session, which works in the place's work tree; say its warnings in any case.
 
-    It is for the user's own client, unless `user` says otherwise as in `create_session`.
+    It is for the user's own client, unless `user` says otherwise; `user` and `sandbox` are as in
+    `create_session`.
     """
     from ralphgen.emit.outdated import warn_if_outdated
     from ralphgen.sessions.create import create_session
@@ -317,6 +319,7 @@ def open_session(
         dry_run=dry_run,
         trust_edited=trust_edited,
         user=user,
+        sandbox=sandbox,
     )
     for warning in made.warnings:
         say(f"warning: {plain(warning)}")

@@ -113,7 +113,7 @@ def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, Session
         console.print("there is no session")
         return
     rows = [_session_cells(one, records.get(one.session_id)) for one in stored]
-    headings = ("session", "about", "discipline", "age", "turns", "cost", "")
+    headings = ("session", "about", "discipline", "age", "turns", "cost", "agent", "")
     taken = [at for at, column in enumerate(zip(*rows, strict=True)) if any(column)]
     widths = [max(map(cell_len, (headings[at], *(row[at] for row in rows)))) for at in taken]
     if sum(widths) + 2 * len(taken) > console.width:
@@ -132,7 +132,7 @@ def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, Session
 
 
 def _session_cells(stored: StoredSession, record: SessionRecord | None) -> tuple[str, ...]:
-    """Return id, rows, discipline, age, turns, cost and state of a session."""
+    """Return id, rows, discipline, age, turns, cost, containment and state of a session."""
     facts = stored.facts
     about = [facts.get(key) for key in ("task_id", "feature", "target_discipline")]
     shown = " ".join(plain(str(row)) for row in about if row is not None)
@@ -144,7 +144,8 @@ def _session_cells(stored: StoredSession, record: SessionRecord | None) -> tuple
         outcome = plain(record.outcome or "")
     state = "running" if stored.running else "dry run" if stored.dry_run else outcome
     name = plain(stored.session_id)
-    return name, shown, discipline, age_words(stored.age), turns, cost, state
+    age = age_words(stored.age)
+    return name, shown, discipline, age, turns, cost, stored.containment, state
 
 
 def _console() -> PageConsole:

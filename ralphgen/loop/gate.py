@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.agents.calls import open_server
+from ralphgen.agents.sandbox import current_rules, open_sandbox
 from ralphgen.emit.trust import Ask, check_items, require_trust
 from ralphgen.errors import ProjectError, Say, UsageError, plain
 from ralphgen.files import decoded
@@ -193,10 +194,8 @@ class Gate:
         protected = self._protected(done)
         answer: dict[str, Any] = {"checks": []}
         if checks:
-            if self.task is None or self._base is not None:
-                answer = checked_files(self._place.root, self._place.work_tree, done, checks)
-            else:
-                answer = self._served(say, trust_edited=trust_edited)
+            with open_sandbox(Project(self._place.root), say, asked=False):
+                answer = self._checked(done, checks, say, trust_edited=trust_edited)
         if self.tree() != tree:
             is_clean = False
             if self._request.is_of_commit:
@@ -319,11 +318,20 @@ class Gate:
             differing = [path for path in differing if path not in hidden]
         return sorted(path.removeprefix(own) for path in differing)
 
-    def _served(self, say: Say, *, trust_edited: bool) -> dict[str, Any]:
-        """Return the answer of the server's `run_checks`, which stores the evidence."""
-        with open_server(
-            self._place, KIT, TOOL, None, trust_edited=trust_edited, say=say
-        ) as server:
+    def _checked(
+        self,
+        done: Mapping[str, Any],
+        checks: Sequence[Mapping[str, Any]],
+        say: Say,
+        *,
+        trust_edited: bool,
+    ) -> dict[str, Any]:
+        """Return the answer of `run_checks`; the server's stores the evidence for a task."""
+        if self.task is None or self._base is not None:
+            place = self._place
+            return checked_files(place.root, place.work_tree, done, checks, current_rules())
+        options: Any = {"trust_edited": trust_edited, "say": say, "sandbox": current_rules()}
+        with open_server(self._place, KIT, TOOL, None, **options) as server:
             answer = server.call(TOOL, {"task": self.task})
         if answer.refused:
             return {"checks": [], "not_proved": answer.text}

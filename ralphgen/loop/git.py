@@ -5,11 +5,11 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ralphgen.emit.trust import trusted_settings
 from ralphgen.errors import ProgramError, ProjectError
@@ -18,6 +18,7 @@ from ralphgen.project.root import FOLDER
 from ralphgen.runtime.files.git import run_git
 from ralphgen.runtime.files.main_tree import linked_tree, repository_of
 from ralphgen.runtime.files.work_tree import GITLINK, nested_repositories
+from ralphgen.runtime.processes.sandbox import contained
 from ralphgen.runtime.processes.secrets import masked, passed_on
 
 # The hooks of the loop's actions: it commits, merges, checks out, and pushes.
@@ -66,22 +67,27 @@ def run(
     *,
     root: Path | None = None,
     stop: Event | None = None,
+    sandbox: Mapping[str, Any] | None = None,
 ) -> CommandEnd:
     """Return how a command ended in a folder; it runs to its end even if we are killed.
 
     If `stop` is given, the command and its children are ended when it is set, and by Ctrl-C.
 
     It has no terminal, and none of the secrets of the project in `root` (default: the folder),
-    because a setup runs programs of the worktree. Raises `ProjectError` if it cannot be run, is
-    stopped or takes too long; then it is ended with its children.
+    because a setup runs programs of the worktree, which the rules of a `sandbox` contain. Raises
+    `ProjectError` if it cannot be run, is stopped or takes too long; then it is ended with its
+    children.
     """
     inherited = passed_on(str((root or folder) / FOLDER))
     kept = {name: text for name, text in inherited.items() if not name.startswith("GIT_")}
+    variables = {**kept, **_identity(), **NO_TERMINAL, "SSH_ASKPASS": "true"}
     try:
+        if sandbox is not None:
+            command, variables = contained(command, str(folder), variables, sandbox)
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**kept, **_identity(), **NO_TERMINAL, "SSH_ASKPASS": "true"},
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

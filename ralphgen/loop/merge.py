@@ -5,9 +5,10 @@ import os
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ralphgen.agents.calls import open_server
+from ralphgen.agents.sandbox import current_rules
 from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.kits.registry import read_settings
 from ralphgen.loop.git import Git, base_branch, top_of, tree_at
@@ -77,7 +78,8 @@ def failed_check(
     if not read_settings(root).done.checks:
         return None
     at = ProjectPlace(root, place, root)
-    with open_server(at, KIT, TOOL, None, trust_edited=trust_edited, say=say, apart=True) as server:
+    options: Any = {"trust_edited": trust_edited, "say": say, "sandbox": current_rules()}
+    with open_server(at, KIT, TOOL, None, apart=True, **options) as server:
         answer = server.call(TOOL, {"task": task})
     if answer.refused:
         return CheckFailure(ALL, answer.text)

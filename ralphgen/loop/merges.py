@@ -18,6 +18,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
+from ralphgen.agents.sandbox import current_rules
 from ralphgen.emit.trust import check_items, content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, Say, plain
 from ralphgen.exchange.branch import keep_rows
@@ -684,7 +685,7 @@ class MergeQueue:
             else:
                 rules = done_rules(read_settings(self._root))
                 done = {} if rules is None else done_facts(rules)
-                answer = checked_files(self._root, work_tree, done, checks)
+                answer = checked_files(self._root, work_tree, done, checks, current_rules())
                 results = answer["checks"]
                 red = next((one for one in results if one["exit_code"] != 0), None)
                 failure = None if red is None else CheckFailure(red["name"], red["tail"])

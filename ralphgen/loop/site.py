@@ -26,6 +26,7 @@ from ralphgen.agents.agent import (
     Outcome,
 )
 from ralphgen.agents.launch import SessionEnd, close_record, launch_session
+from ralphgen.agents.sandbox import current_rules, current_sandbox
 from ralphgen.emit.trust import TrustItem, content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.exchange.branch import keep_rows
@@ -329,6 +330,7 @@ class ProjectWorkplace:
                 work_tree=None if job.review else self._tree_of(worker),
                 trust_edited=self._trust_edited,
                 leaves_out=self._agents[job.agent].leaves_out_settings,
+                sandbox=current_rules(),
             )
         except NothingReadyError:
             raise
@@ -368,6 +370,7 @@ class ProjectWorkplace:
             say=self._told(worker),
             stop=self._stop,
             lost=lost,
+            sandbox=current_sandbox(),
         )
         seconds = time.monotonic() - began
         estimate = self._rates.estimate(job.agent, end.usage.cost, seconds)

@@ -12,6 +12,7 @@ from time import sleep
 
 from filelock import FileLock, Timeout
 
+from ralphgen.agents.sandbox import current_rules
 from ralphgen.emit.trust import is_authority, trusted_settings
 from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.files import put, refuse_irregular
@@ -586,7 +587,7 @@ def make_ready(
 def _set_up(root: Path, command: Sequence[str], place: Path, say: Say, stop: Event | None) -> None:
     """Run a command of the setup; raise `ProgramError` if it fails."""
     say(f"{place}: {' '.join(command)}")
-    ended = run(command, place, root=root, stop=stop)
+    ended = run(command, place, root=root, stop=stop, sandbox=current_rules())
     if ended.code:
         text = f"[loop] setup {json.dumps([*command])} ended with exit code {ended.code}"
         raise ProgramError(f'{text} in "{place}"', "fix the command", ended.tail)

@@ -53,6 +53,7 @@ PUBLIC_URL = re.compile(
 PROJECT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 LOOPS_BRANCHES = "ralph/"
 BRANCH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 TEXT = "{text}"  # the place of a notification in a command
 MESSAGE_FIELDS = ("title", "task")  # placeholders of a commit message
@@ -247,9 +248,28 @@ def _is_structured(value: object) -> object:
 
 
 AgentName = Annotated[str, AfterValidator(_is_agent_name)]
+
+
+def _is_host(text: str) -> str:
+    """Return a host name with or without a port; raise PydanticCustomError if it is neither."""
+    name, _, port = text.partition(":")
+    is_port = port.isdecimal() and 0 < int(port) <= LAST_PORT if ":" in text else True
+    if not HOST.fullmatch(name) or not is_port:
+        raise PydanticCustomError("host", "a host name, such as packages.example.org or a.org:8443")
+    return text
+
+
+def _is_shared_path(text: str) -> str:
+    """Return an absolute path, or one below the home; raise PydanticCustomError for others."""
+    if "\0" in text or not text.startswith(("/", "~/")) or os.path.normpath(text) == "/":
+        raise PydanticCustomError("shared_path", 'an absolute path or one with "~/", not the root')
+    return text
+
+
 AddressVariable = Annotated[str, AfterValidator(_is_address_variable)]
 Command = Annotated[list[str], AfterValidator(_is_command)]
 Glob = Annotated[str, AfterValidator(_is_glob)]
+Host = Annotated[str, AfterValidator(_is_host)]
 Line = Annotated[str, AfterValidator(_is_line)]
 Message = Annotated[str, AfterValidator(_is_message)]
 Name = Annotated[str, Field(min_length=1)]
@@ -261,6 +281,7 @@ Remote = Annotated[str, AfterValidator(_is_remote_of_git)]
 RowsBranch = Annotated[str, AfterValidator(_is_rows_branch)]
 Rule = Annotated[str, AfterValidator(_is_rule)]
 Sentence = Annotated[str, AfterValidator(_is_sentence)]
+SharedPath = Annotated[str, AfterValidator(_is_shared_path)]
 StructuredOutput = Annotated[Structured, BeforeValidator(_is_structured)]
 SchemaName = Annotated[str, AfterValidator(_is_schema_name)]
 Url = Annotated[str, AfterValidator(_is_url)]
@@ -846,6 +867,20 @@ class NotifyConfig(_Strict):
         return self
 
 
+class SandboxSettings(_Strict):
+    """`[sandbox]`: what contained agents see besides their work tree and the model's API.
+
+    `use` contains the agents of `launch` and `loop`. `read` and `write` are paths, `hosts` names
+    with a port unless it is 443, and `env` variables.
+    """
+
+    use: bool = False
+    read: list[SharedPath] = []
+    write: list[SharedPath] = []
+    hosts: list[Host] = []
+    env: list[VariableName] = []
+
+
 class BoardSettings(_Strict):
     """`[board]`: where the board listens on this machine, so that its pages can be bookmarked."""
 
@@ -887,6 +922,7 @@ class Config(_Strict):
     loop: LoopConfig = LoopConfig()
     git: GitSettings = GitSettings()
     notify: NotifyConfig = NotifyConfig()
+    sandbox: SandboxSettings = SandboxSettings()
     database: DatabaseSettings = DatabaseSettings()
     board: BoardSettings = BoardSettings()
     policy: PolicySettings = PolicySettings()

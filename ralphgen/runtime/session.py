@@ -58,11 +58,12 @@ KEYS: dict[str, tuple[type, ...]] = {
     "claim": (dict,),
     "user": (str,),
     "as_read": (dict,),
+    "sandbox": (dict,),
 }
 # Required keys of the file next to a server, and of a context named on the command line.
 REQUIRED_KEYS = ("version", "session_id", "recipe", "enabled_tools")
 # Keys that only a context fixed at its creation may hold.
-FIXED_KEYS = ("brief", "done", "claim", "as_read")
+FIXED_KEYS = ("brief", "done", "claim", "as_read", "sandbox")
 NAMED_KEYS = tuple(key for key in KEYS if key not in (*FIXED_KEYS, "user"))
 # The user's additions to the brief. Only a context fixed at its creation may hold them, because
 # agents follow these words, and anyone who commits a file could write them.
@@ -280,6 +281,7 @@ class Session:
     `claim` has the `token` of the session's claim, its `lease` in seconds, and whether it is `kept`
     when the task is closed because a merge follows; None without a claim. `user` is how the user
     takes part (see `context.py`), None if an agent works alone: the server then asks no questions.
+    `sandbox` has the rules of `runtime/processes/sandbox.py` for the commands of a contained agent.
     `as_read` has the values that the user has read in `columns` of the row with this `kind` and
     `key`: if the row has other values by now, a change of it is refused. `structured` reports a
     client that uses structured content. `worker` is the worker that the session runs on, whose
@@ -303,6 +305,7 @@ class Session:
         self.claim: Mapping[str, int] | None = facts.get("claim")
         self.user: str | None = facts.get("user")
         self.as_read: Mapping[str, Any] | None = facts.get("as_read")
+        self.sandbox: Mapping[str, Any] | None = facts.get("sandbox")
         self.structured: bool = facts.get("structured", False)
         self.worker: str | None = facts.get("worker")
         self.context = context

@@ -284,6 +284,7 @@ def create_session(
     trust_edited: bool = False,
     user: str | Callable[[str], str] = "",
     leaves_out: bool = False,
+    sandbox: Mapping[str, Any] | None = None,
 ) -> PreparedSession:
     """Create a session of the project in `root`, whose servers would start; prune old ones.
 
@@ -294,7 +295,8 @@ def create_session(
     other sessions would repair is an error. Programs that the project makes the user run go to
     `ask`, unless they are trusted. `trust_edited` starts servers whose files were edited. `user` is
     how the user takes part, by the profile if that decides (see `runtime/session.py`); an agent
-    alone has none. `leaves_out` creates a session without the untrusted settings of clients,
+    alone has none. `sandbox` has the rules of `runtime/processes/sandbox.py` for the commands of a
+    contained session. `leaves_out` creates a session without the untrusted settings of clients,
     instead of asking. Raises `UsageError` for impossible requests, `UntrustedError`,
     `ClaimedError`, `NothingReadyError`, and `ProjectError` for problems to fix first; nothing is
     left then.
@@ -309,7 +311,7 @@ def create_session(
         profile = basis.policy.profile(subject.base)
         part = user(profile) if callable(user) else user
         session = _made(
-            basis, subject, claim, say, ask, tree, dry_run, trust_edited, part, leaves_out
+            basis, subject, claim, say, ask, tree, dry_run, trust_edited, part, leaves_out, sandbox
         )
     return replace(session, claim=claim)
 
@@ -380,6 +382,7 @@ def _made(
     trust_edited: bool,
     user: str,
     leaves_out: bool,
+    sandbox: Mapping[str, Any] | None,
 ) -> PreparedSession:
     """Return the session on a subject, once its files are written and its servers respond."""
     project = basis.project
@@ -406,6 +409,7 @@ def _made(
     brief = words.facts(config.brief)
     facts = context_facts(basis.policy, subject, basis.kits, session_id, made_for, brief)
     held: dict[str, Any] = {"user": user} if user else {}
+    held |= {} if sandbox is None else {"sandbox": sandbox}
     held |= {} if claim is None else {"claim": claim.facts(kept=work_tree != root)}
     rules, more = fixed_rules(root, work_tree, subject.feature, settles=not dry_run)
     wired = partial(_mcp_config, commands, others, run_of_checks(rules))

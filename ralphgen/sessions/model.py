@@ -124,6 +124,7 @@ class PreparedSession:
     model: str = ""
     claim: TaskClaim | None = None
     without_settings: bool = False  # the client starts without the project's own
+    contained: bool = False  # this is how the agent sees it, in a sandbox
 
     @property
     def prompt(self) -> str:

@@ -105,6 +105,9 @@ def _json(value: object) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
+CONTAINED, NOT_CONTAINED = "contained", "not contained"
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSession:
     """A session on disk.
@@ -121,6 +124,16 @@ class StoredSession:
     running: bool
     dry_run: bool
 
+    @property
+    def is_contained(self) -> bool:
+        """Whether its agent and the commands of its work tree run in a sandbox."""
+        return isinstance(self.facts.get("sandbox"), dict)
+
+    @property
+    def containment(self) -> str:
+        """Whether it is contained, in words."""
+        return CONTAINED if self.is_contained else NOT_CONTAINED
+
     def as_json(self) -> dict[str, object]:
         """Return the session for other programs."""
         keys = ("recipe", "task_id", "feature", "discipline", "target_discipline")
@@ -131,6 +144,7 @@ class StoredSession:
             "age_seconds": round(self.age),
             "running": self.running,
             "dry_run": self.dry_run,
+            "contained": self.is_contained,
         }
 
 

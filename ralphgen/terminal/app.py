@@ -27,6 +27,9 @@ Project = Annotated[
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer yes to every question.")]
+Sandboxed = Annotated[
+    bool, typer.Option("--sandbox", help="Contain agents and checks with bubblewrap.")
+]
 TrustEdited = Annotated[
     bool, typer.Option("--trust-edited", help="Run a server with hand-edited files.")
 ]

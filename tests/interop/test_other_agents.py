@@ -80,6 +80,7 @@ def played(
                 "LOOP_KEY": "dummy",
                 "GEMINI_API_KEY": "dummy",
                 "GOOGLE_GEMINI_BASE_URL": host.address,
+                "OPENAI_BASE_URL": host.address,
                 "TERM": "xterm",
             },
             stdin=subprocess.DEVNULL,

@@ -17,7 +17,6 @@ from ralphgen.runtime.tasks.status import Look, checks_for, refused_files
 
 RUN_CHECKS = "run_checks"
 REPORTED = ("exit_code", "seconds", "started", "tail")
-NO_SESSION = SimpleNamespace(done=None, context=None, worker=None)
 
 
 class GateRun(CheckRun):
@@ -130,11 +129,16 @@ class WorkerChecks:
 
 
 def checked_files(
-    root: Path, work_tree: Path, done: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]
+    root: Path,
+    work_tree: Path,
+    done: Mapping[str, Any],
+    checks: Sequence[Mapping[str, Any]],
+    sandbox: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the answer of `run_checks` for the files in `work_tree`.
 
-    `done` has the rules on done, as in the emitted facts, and `checks` are the ones to run. Raises
+    `done` has the rules on done, as in the emitted facts, and `checks` are the ones to run, by the
+    rules of a `sandbox` if there is one. Raises
     `UsageError` for a check that runs a task of dela, whose server a task needs.
     """
     if dela := [check["name"] for check in checks if "dela" in check]:
@@ -144,7 +148,7 @@ def checked_files(
         root=str(root),
         work_tree=str(work_tree),
         folder=str(root / FOLDER),
-        session=NO_SESSION,
+        session=SimpleNamespace(done=None, context=None, worker=None, sandbox=sandbox),
         done=done,
         tree_rules=None,
     )

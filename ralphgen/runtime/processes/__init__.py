@@ -602,6 +602,7 @@ class Jobs:
         "_kept",
         "_numbers",
         "_pending",
+        "_sandbox",
         "_slots",
         "_stops",
         "_token",
@@ -615,8 +616,10 @@ class Jobs:
         keep: float = FOREVER,
         kept: int = sys.maxsize,
         budget: int = sys.maxsize,
+        sandbox: Mapping[str, Any] | None = None,
     ) -> None:
         self.most = most
+        self._sandbox = sandbox
         self._keep = keep
         self._kept = kept
         self._budget = budget
@@ -795,6 +798,10 @@ class Jobs:
             raise OSError("starting processes requires a POSIX system")
         self._guard.start()
         token = f"{self._token}{next(self._numbers)}"
+        if self._sandbox is not None:
+            from .sandbox import contained
+
+            argv, environment = contained(argv, cwd, environment, self._sandbox)
         pipes.open()
         try:
             group = Group(argv, pipes=pipes, cwd=cwd, environment=environment, token=token)

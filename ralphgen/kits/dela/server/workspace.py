@@ -133,6 +133,7 @@ class Dela:
                 keep=self._settings["ttl"],
                 kept=KEPT,
                 budget=max(REMEMBERED * largest, LEAST),
+                sandbox=self._session.sandbox,
             )
         return self.jobs
 

@@ -125,7 +125,7 @@ class CheckRun:
         """Begin; `look` is the tree as it is now."""
         from ralphgen.runtime.processes import Jobs
 
-        self._jobs = Jobs(most=1)
+        self._jobs = Jobs(most=1, sandbox=self._workspace.session.sandbox)
         _thread.start_new_thread(self._run, (look,))
 
     def answer(self) -> DeferredResult:
@@ -159,7 +159,7 @@ class CheckRun:
         """Run the first check here and now, and return what an answer holds of it."""
         from ralphgen.runtime.processes import Jobs
 
-        self._jobs = Jobs(most=1)
+        self._jobs = Jobs(most=1, sandbox=self._workspace.session.sandbox)
         self._workspace.beside.append(self)
         try:
             return _shown(self._one(self._checks[0]))

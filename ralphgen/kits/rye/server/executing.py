@@ -32,6 +32,7 @@ from .trust import TRUSTED
 from .values import (
     CHAIN_TOO_DEEP,
     CIRCULAR_DEPENDENCY,
+    EXECUTION_FAILED,
     UNTRUSTED_KEY,
     VALIDATION_FAILED,
     Filling,
@@ -271,6 +272,9 @@ def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredRes
     """
     item_type, dry_run = arguments["item_type"], arguments.get("dry_run", False)
     if item_type == TOOL and not dry_run:
+        if rye.is_contained:
+            text = "tools run outside, and this session is contained: run commands in your shell"
+            raise CodedError(EXECUTION_FAILED, text)
         take_time()
     started = time.monotonic()
     spaces = rye.spaces(arguments["project_path"])

@@ -70,6 +70,11 @@ class Rye:
         self._trust: Trust | None = None
         self._jobs: Jobs | None = None
 
+    @property
+    def is_contained(self) -> bool:
+        """Whether the commands of the session run in a sandbox."""
+        return self._session.sandbox is not None
+
     def sees(self, tool: str) -> bool:
         """Return whether the session has a tool; answers do not mention other tools."""
         return tool in self._session.enabled
