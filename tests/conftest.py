@@ -172,7 +172,7 @@ def driving() -> Any:
 def postgresql() -> Iterator[str]:
     """The DSN of a fresh database in a real PostgreSQL."""
     found = import_module("postgresql")
-    if reason := found.missing():
+    if reason := found.absence():
         pytest.skip(reason)
     with found.database() as dsn:
         yield dsn

@@ -59,7 +59,7 @@ def test_all_mistakes_are_found_in_the_order_of_their_lines(tmp_path: Path) -> N
 
 
 def test_without_a_near_key_five_are_listed(tmp_path: Path) -> None:
-    listed = "board, launch, queries, requires, structured_output"
+    listed = "launch, queries, requires, sandbox, structured_output"
 
     assert [f'1: unknown key "quux"\nhint: the keys include {listed}'] == problems(
         tmp_path, b"quux = 1"
