@@ -145,7 +145,7 @@ class TestKits:
 
 
 # Only commands import these: undo, and the claims that `launch` and `loop` take.
-OF_COMMANDS = {"engine/stored_rows.py", "engine/sqlite/stored_rows.py", "tasks/assignment.py"}
+OF_COMMANDS = {"engine/stored_rows.py", "engine/sqlite/stored_rows.py"}
 
 
 def test_the_runtime_is_emitted_unchanged(tmp_path: Path) -> None:

@@ -519,7 +519,7 @@ class MergeQueue:
         git = self._git
         words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
         ended = git.asked(*words, head, entry.work)
-        if ended.code in (0, 1):
+        if ended.code in (0, 1) and ended.output:  # git ends with 1 for an unknown command, too
             tree, *files = [part for part in ended.output.split("\0") if part]
             return tree if not ended.code else Conflict(tuple(files), "")
         with checkout(self._root, MERGE, self._config, self._say, self._stop) as place:

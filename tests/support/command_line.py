@@ -27,7 +27,7 @@ RALPHGEN = Path(sys.executable).with_name("ralphgen")
 AS_NOBODY = """
 import encodings.unicode_escape, getpass, importlib.readers, logging, os, sys
 import ralphgen.cli.commands, ralphgen.emit.workflows
-import ralphgen.emit.scaffold, ralphgen.emit.write
+import ralphgen.emit.scaffold, ralphgen.emit.write, ralphgen.exchange.branch
 from ralphgen.cli.main import main
 if os.getuid() == 0:
     os.setgroups([])

@@ -160,7 +160,7 @@ def test_what_the_command_refuses_names_no_options(project: LoopProject) -> None
 
     (problem,) = cost["problems"]
     assert problem["text"].startswith('"US dollars at most" cannot be enforced')
-    assert 'limit it with "Sessions on tasks at most" or "Time at most"' == problem["hint"]
+    assert problem["hint"].endswith("[launch.cost_per_hour] own = 6.0")
     assert "the form below starts one" == none["problems"][0]["hint"]
 
 

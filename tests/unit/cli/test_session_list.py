@@ -47,9 +47,9 @@ def list_sessions(root: Path, width: int) -> list[str]:
 def test_a_record_holds_end_and_cost(root: Path) -> None:
     headings, row = list_sessions(root, 200)
 
-    assert ["session", "about", "discipline", "age", "turns", "cost"] == headings.split()
+    assert ["session", "about", "discipline", "age", "turns", "cost", "agent"] == headings.split()
     assert row.startswith(f"{LONG}  1 auth  backend  ")
-    assert row.rstrip().endswith("1,234  $12.5000  out of time or budget")
+    assert row.rstrip().endswith("1,234  $12.5000  not contained  out of time or budget")
 
 
 @pytest.mark.parametrize("width", [30, 60, 80])
@@ -60,7 +60,8 @@ def test_it_fits_the_terminal_and_cuts_no_id(root: Path, width: int) -> None:
     assert LONG == lines[0]
     assert max(map(len, lines[1:])) <= width
     assert words.startswith(
-        "about 1 auth, discipline backend, age 0 s, turns 1,234, cost $12.5000, out of"
+        "about 1 auth, discipline backend, age 0 s, turns 1,234, cost $12.5000, "
+        "agent not contained, out of"
     )
 
 
@@ -68,8 +69,8 @@ def test_without_a_record_nothing_of_it_is_shown(root: Path) -> None:
     query(root, "DELETE FROM ralphgen_sessions")
     headings, row = list_sessions(root, 80)
 
-    assert ["session", "about", "discipline", "age"] == headings.split()
-    assert ["1", "auth", "backend", "0", "s"] == row.split()[1:]
+    assert ["session", "about", "discipline", "age", "agent"] == headings.split()
+    assert ["1", "auth", "backend", "0", "s", "not", "contained"] == row.split()[1:]
 
 
 def test_programs_get_the_whole_record(root: Path) -> None:

@@ -328,6 +328,7 @@ def test_without_a_ledger_it_is_refused(root: Path) -> None:
             "merges",
             "runs",
             "runner",
+            "workers",
             "ledger",
         ):
             connection.execute(f"DROP TABLE ralphgen_{name}")

@@ -17,6 +17,10 @@ class Project:
         """Return an object with a workspace that can be closed."""
         return SimpleNamespace(workspace=SimpleNamespace(close=lambda: None, is_lost=False))
 
+    def relayed(self, _kit: str, _claims: object) -> frozenset[str]:
+        """Return no tool: no worker answers for these sessions."""
+        return frozenset()
+
 
 async def opened_and_gone(sessions: OpenSessions) -> tuple[OpenSession, OpenSession]:
     """Open a session, close it before others learn that it was opened, and ask for it again."""
