@@ -81,7 +81,7 @@ class WorkerChecks:
 
         Raises `ProjectError` for a check that runs a task of dela, whose server a task needs.
         """
-        session = SimpleNamespace(done=done, context=str(context), worker=None)
+        session = SimpleNamespace(done=done, context=str(context), worker=None, sandbox=None)
         vars(self._workspace).update(session=session, done=done, tree_rules=done["tree"])
         if dela := [check["name"] for check in self._checks if "dela" in check]:
             text = f'the check "{dela[0]}" runs a task of dela, which needs the database'
