@@ -9,6 +9,7 @@ from driving import create_database, query
 from engines import CONFIG, ENTRIES, LEDGER, MARKER, VARIABLE, for_postgresql
 from postgresql import database, needs_postgresql, template_of
 from proved_projects import INIT_SCHEMA
+from test_tables import FIRST_VERSION
 
 from ralphgen.errors import ProjectError
 from ralphgen.ledger.tables import (
@@ -40,9 +41,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def older(root: Path) -> None:
     """Make the ledger as it was before state files were rows, of the first version."""
-    first = LEDGER.read_text(encoding="utf-8").partition("-- What agents have asked")[0]
-    definition = spelled(first.replace("DEFAULT 2", "DEFAULT 1"))
-    for statement in f"{definition}{MARKER}".split(";\n"):
+    definition = spelled(LEDGER.read_text(encoding="utf-8"))
+    for statement in (*f"{definition}{MARKER}".split(";\n"), *FIRST_VERSION):
         query(root, statement)
 
 

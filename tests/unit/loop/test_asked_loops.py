@@ -113,6 +113,7 @@ def test_a_killed_loop_is_known_for_one_and_can_be_begun_again(tmp_path: Path) -
         "review_every": None,
         "worktrees": False,
         "onto": "",
+        "sandbox": False,
     } == start["options"]
 
 
