@@ -1,10 +1,12 @@
 """The suite itself: readable failures, optional packages, and the workflow that runs the tests."""
 
 import importlib.util
+import os
 import site
 import subprocess
 import sys
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import goldens
 import pytest
 import yaml
 from absent import OPTIONAL
+from command_line import WarmProcess, initialized
 from goldens import Goldens, golden
 from syntax_trees import ROOT
 
@@ -181,6 +184,17 @@ def test_each_example_is_up_to_date_after_init(monkeypatch: pytest.MonkeyPatch) 
     assert 0 == done.returncode, done.stderr
     names = [path.parent.name for path in sorted(ROOT.glob("examples/*/README.md"))]
     assert [f"== {name}" for name in names] == done.stdout.splitlines()
+
+
+@pytest.mark.thorough
+def test_a_command_that_hangs_ends_and_the_next_one_runs(tmp_path: Path) -> None:
+    project = initialized(tmp_path / "p")
+    with closing(WarmProcess(patience=6.0)) as process:
+        with pytest.raises(TimeoutError):
+            process.run(["ralphgen", "board", "--no-open"], project, os.environ, "")
+        done = process.run(["ralphgen", "--version"], project, os.environ, "")
+
+    assert (0, "") == (done.returncode, done.stderr)
 
 
 @pytest.mark.thorough

@@ -42,8 +42,14 @@ Result = subprocess.CompletedProcess[str]
 class WarmProcess:
     """Runs commands in forks of a process that has imported all of them: 20 ms in place of 500."""
 
-    def __init__(self) -> None:
-        """Start it; it ends when its socket is closed."""
+    def __init__(self, patience: float = PATIENCE) -> None:
+        """Start it; it ends when its socket is closed, and a command after `patience` seconds."""
+        self._patience = patience
+        self._lock = Lock()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start the process, the first time and after a command that hung."""
         program = Path(__file__).with_name("warm_process.py")
         self._orders, theirs = socket.socketpair()
         with theirs:
@@ -53,8 +59,7 @@ class WarmProcess:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self._orders.settimeout(PATIENCE)
-        self._lock = Lock()
+        self._orders.settimeout(self._patience)
 
     @contextmanager
     def free(self) -> Iterator[bool]:
@@ -109,11 +114,16 @@ class WarmProcess:
             socket.send_fds(self._orders, [mark], [file.fileno(), *streams])
 
     def end(self) -> int:
-        """Wait for the end of the command that was started: its exit code."""
+        """Wait for the end of the command that was started: its exit code.
+
+        A command that hangs raises TimeoutError; a new process takes the next one.
+        """
         try:
             return int(self._orders.recv(16))
         except TimeoutError:
             os.killpg(self._process.pid, signal.SIGKILL)
+            self.close()
+            self._begin()
             raise
 
     def start_beside(
