@@ -116,6 +116,8 @@ def sync(
     Raises `ProjectError` if both sides have changed a value, unless a side is preferred, if a task
     with a taken number is claimed, and if the remote cannot be used; our rows are unchanged then.
     """
+    if read_state(root).version is None:
+        raise no_ledger()
     branch = _branch_of(root)
     if branch is None:
         raise ProjectError(f"no branch for rows in {CONFIG}", 'set rows = "ralphgen/rows" in [git]')
@@ -538,8 +540,6 @@ def _taken_in(
 
     With `is_new` the database is one that `init` has just made, and takes all of theirs.
     """
-    if read_state(branch.root).version is None:
-        raise no_ledger()
     base = None if is_new else branch.common(theirs)
     if base == theirs:
         return Synced()
@@ -654,12 +654,17 @@ class _Merge:
             if [table.kinds[column] for column in table.key] == ["INTEGER"]
             and not (table.is_ralphs and name == "metadata")
         }
-        clashing = [
+        ours = {key for key in own.rows if key[0] in numbered and key not in base and key in theirs}
+        clashing = {
+            key for key in ours if not _equal(own.rows[key], {**own.rows[key], **theirs[key]})
+        }
+        # An equal row is another one if it refers to a row that gets another number.
+        while more := {
             key
-            for key, row in own.rows.items()
-            if key[0] in numbered and key not in base and key in theirs
-            if not _equal(row, {**row, **theirs[key]})
-        ]
+            for key in ours - clashing
+            if _moved_references(own, key, base.get(key), dict.fromkeys(clashing, 0))
+        }:
+            clashing |= more
         highest = {name: 0 for name, _ in clashing}
         for name, number in (*own.rows, *theirs) if clashing else ():
             if name in highest and isinstance(number, int):
@@ -700,6 +705,35 @@ def _is_new(before: Row | None, column: str, value: Value) -> bool:
     return before is None or not same(before.get(column), value)
 
 
+def _moved_references(
+    own: Own, key: Key, before: Row | None, numbers: Mapping[Key, int]
+) -> dict[str, Value]:
+    """Return the new values of a row's references to rows that get other numbers.
+
+    A reference that is as it was `before`, in the base, means a row of the base.
+    """
+    row = own.rows[key]
+    places = dict(own.tables[key[0]].references)
+    if own.has_tasks:
+        loose = ((column, parent) for table, column, parent in REFERENCES if table == key[0])
+        for column, parent in loose:
+            places.setdefault(column, (parent, key_column(parent)))
+    found: dict[str, Value] = {}
+    for column, (parent, named) in places.items():
+        value = row.get(column)
+        if value is None or parent not in own.tables or (named,) != own.tables[parent].key:
+            continue
+        if (parent, value) in numbers and _is_new(before, column, value):
+            found[column] = numbers[parent, value]
+    if key[0] == "tasks" and own.has_tasks:
+        value = row.get("depends_on")
+        needed = prerequisite_lists([value])[0] or []
+        moved = [numbers.get(("tasks", one), one) for one in needed]
+        if moved != needed and _is_new(before, "depends_on", value):
+            found["depends_on"] = encode(moved)
+    return found
+
+
 class _Numbers:
     """New numbers of rows, within a transaction that writes."""
 
@@ -721,7 +755,7 @@ class _Numbers:
         copied = [key for key in self._moved if not self._is_moved(key)]
         rows: dict[Key, Row] = {}
         for key, row in own.rows.items():
-            changed = self._references(key)
+            changed = _moved_references(own, key, self._base.get(key), self._moved)
             if changed:
                 self._change(key, changed)
                 self._write_journal(key, changed)
@@ -761,29 +795,6 @@ class _Numbers:
             [number, key[1]],
         )
         return False
-
-    def _references(self, key: Key) -> dict[str, Value]:
-        """Return the references of a row to moved rows; unchanged ones mean rows of the base."""
-        own, row, before = self._own, self._own.rows[key], self._base.get(key)
-        places = dict(own.tables[key[0]].references)
-        if own.has_tasks:
-            loose = ((column, parent) for table, column, parent in REFERENCES if table == key[0])
-            for column, parent in loose:
-                places.setdefault(column, (parent, key_column(parent)))
-        found: dict[str, Value] = {}
-        for column, (parent, named) in places.items():
-            value = row.get(column)
-            if value is None or parent not in own.tables or (named,) != own.tables[parent].key:
-                continue
-            if (parent, value) in self._moved and _is_new(before, column, value):
-                found[column] = self._moved[parent, value]
-        if key[0] == "tasks" and own.has_tasks:
-            value = row.get("depends_on")
-            needed = prerequisite_lists([value])[0] or []
-            moved = [self._moved.get(("tasks", one), one) for one in needed]
-            if moved != needed and _is_new(before, "depends_on", value):
-                found["depends_on"] = encode(moved)
-        return found
 
     def _change(self, key: Key, values: Mapping[str, Value]) -> None:
         table = self._own.tables[key[0]]

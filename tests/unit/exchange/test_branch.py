@@ -125,6 +125,21 @@ def test_a_task_with_a_new_number_says_so(first: Path) -> None:
     assert 'task 4 "Theirs" was task 3' in found.stderr
 
 
+def test_a_comment_that_equals_one_on_a_clashing_task_gets_another_number(first: Path) -> None:
+    other = clone(first, "b")
+    for root, title in ((first, "A"), (other, "B")):
+        add_comment(root, add_task(root, title), "said by both")
+        query(root, "UPDATE task_comments SET created = '2026-01-01T00:00:00Z'")
+    synced(first)
+    synced(other)
+
+    sql = (
+        "SELECT task_comments.id, title FROM task_comments JOIN tasks ON tasks.id = task_id "
+        "WHERE body = 'said by both' ORDER BY task_comments.id"
+    )
+    assert [(1, "A"), (2, "B")] == query(other, sql)
+
+
 def test_own_tables_follow(tmp_path: Path) -> None:
     a = first_clone(tmp_path, OWN, config=TABLES)
     merge_rows(a)
