@@ -77,6 +77,7 @@ def test_a_clone_has_the_tasks_of_the_branch(first: Path) -> None:
     assert "up to date" in ralphgen("check", other).stderr
 
 
+@pytest.mark.thorough
 def test_three_clones_with_clashing_tasks_end_equal(first: Path) -> None:
     a, b, c = first, clone(first, "b"), clone(first, "c")
     add_task(a, "A one")

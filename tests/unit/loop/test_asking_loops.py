@@ -25,6 +25,7 @@ def prompts(project: LoopProject) -> list[str]:
     return [line["text"] for line in project.log("prompt")]
 
 
+@pytest.mark.thorough
 def test_a_question_costs_no_attempt_and_the_answer_is_read_by_the_next_session(
     tmp_path: Path,
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_loop_that_was_killed_keeps_the_question_and_its_answer(tmp_path: Path
     assert "Answer: UTC" in prompts(project)[-1]
 
 
+@pytest.mark.thorough
 def test_in_a_worktree_an_answer_before_the_session_ends_costs_no_attempt(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     plan = {"1": [[*ASKS, ["wait", str(gate)]], READS]}

@@ -305,6 +305,7 @@ def hook(root: Path, conversation: str = "c", *words: str) -> dict[str, str]:
     return answer
 
 
+@pytest.mark.thorough
 def test_a_hook_blocks_at_most_its_tries_and_once_for_a_tree(tmp_path: Path) -> None:
     root = project(tmp_path)
     assert {} == hook(root)

@@ -36,6 +36,7 @@ def attempts(project: LoopProject) -> int:
     return sum(made for (made,) in query(project.root, "SELECT attempts FROM ralphgen_claims"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [(), ("--parallel", "2")])
 def test_another_agent_continues_at_a_limit(tmp_path: Path, options: tuple[str, ...]) -> None:
     project = with_two(tmp_path, 3, LIMITED)
@@ -120,6 +121,7 @@ def test_interrupt_ends_the_wait_for_a_reset(tmp_path: Path) -> None:
     assert 10 > time.monotonic() - began
 
 
+@pytest.mark.thorough
 def test_sessions_of_a_task_share_its_budget(tmp_path: Path) -> None:
     config = "[loop]\nattempts = 9\nno_progress = 9\n"
     project = LoopProject(tmp_path, 2, {"1": [OPEN], "*": [WORKS]}, config=config)
@@ -146,6 +148,7 @@ def test_sessions_of_a_task_share_its_budget(tmp_path: Path) -> None:
     assert {1: "done", 2: "done"} == project.statuses()
 
 
+@pytest.mark.thorough
 def test_session_without_a_cost_uses_up_its_share_unless_a_limit_ended_it(tmp_path: Path) -> None:
     config = "[loop]\nattempts = 9\nno_progress = 9\n"
     plan = {"1": [OPEN], "2": [["begin", "limited"], WORKS]}

@@ -51,6 +51,7 @@ MOVES = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", shortened(MOVES, "commit"))
 def test_protected_change_of_an_agent_past_the_loop_stops_the_merges(
     tmp_path: Path, way: str
@@ -90,6 +91,7 @@ def test_accepted_change_lets_the_loop_continue(tmp_path: Path) -> None:
     assert "a.txt" in git(project.root, "ls-files").split()
 
 
+@pytest.mark.thorough
 def test_commit_of_the_user_while_the_loop_runs_is_named_checked_and_kept(tmp_path: Path) -> None:
     project = repository(tmp_path, 2)
     commits = in_shell(project, "echo b > b.txt", "git add b.txt", "git commit -qm 'A fix'")

@@ -140,6 +140,7 @@ def test_an_error_of_the_server_or_a_redirect_is_a_failure(tmp_path: Path, inbox
     assert ["x"] * 4 == inbox.bodies
 
 
+@pytest.mark.thorough
 def test_one_attempt_takes_five_seconds_at_most(tmp_path: Path) -> None:
     hangs = json.dumps([sys.executable, "-c", "import time; time.sleep(99)", "{text}"])
     roots = {
@@ -231,6 +232,7 @@ def test_question_is_only_a_question(tmp_path: Path, inbox: Inbox) -> None:
     assert stop.startswith("p: stopped: nothing is ready without you; 0 done, 1 question, ")
 
 
+@pytest.mark.thorough
 def test_limit_names_the_agent_its_reset_and_the_next_one_once(
     tmp_path: Path, inbox: Inbox
 ) -> None:
@@ -245,6 +247,7 @@ def test_limit_names_the_agent_its_reset_and_the_next_one_once(
     assert stop.startswith("p: stopped: nothing is ready; 3 done, ")
 
 
+@pytest.mark.thorough
 def test_no_progress_is_one_line(tmp_path: Path, inbox: Inbox) -> None:
     settings = f"{URL}[loop]\nno_progress = 1\n"
     found = LoopProject(tmp_path, 1, {"*": [OPEN]}, config=settings)
@@ -255,12 +258,14 @@ def test_no_progress_is_one_line(tmp_path: Path, inbox: Inbox) -> None:
     assert line.startswith("p: stopped: no progress; 0 done, ")
 
 
+@pytest.mark.thorough
 def test_on_selects_the_occasions(tmp_path: Path, inbox: Inbox) -> None:
     hostile_loop(tmp_path, inbox, f'{URL}on = ["stuck"]\n').loop()
 
     assert ["p: stuck: task 2 is blocked after its attempts"] == inbox.bodies
 
 
+@pytest.mark.thorough
 def test_interrupted_loop_sends_its_stop(tmp_path: Path, inbox: Inbox) -> None:
     found = LoopProject(tmp_path, 1, {"*": [["begin", "hang"]]}, config=URL)
     found.environment["NIGHT_URL"] = inbox.url
@@ -275,6 +280,7 @@ def test_interrupted_loop_sends_its_stop(tmp_path: Path, inbox: Inbox) -> None:
     assert line.startswith("p: stopped: interrupted; 0 done, ")
 
 
+@pytest.mark.thorough
 def test_failed_notification_is_a_note_and_delays_no_session(tmp_path: Path, inbox: Inbox) -> None:
     inbox.status = 500
     done = hostile_loop(tmp_path, inbox).loop("--json")

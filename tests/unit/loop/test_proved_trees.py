@@ -76,6 +76,7 @@ def close(client: Driver) -> None:
     client.call("set_task_status", status="done", summary="Done.")
 
 
+@pytest.mark.thorough
 def test_late_changes_of_code_tests_and_settings_do_not_reach_the_base(tmp_path: Path) -> None:
     root = project(tmp_path, RUN + PROTECTS, *FILES)
     with session(root) as (tree, client, session_id):
@@ -173,6 +174,7 @@ def test_ignored_files_that_are_added_by_force_are_part_of_the_tree(tmp_path: Pa
     assert "x" == git(root, "show", "HEAD:more.log")
 
 
+@pytest.mark.thorough
 def test_checks_may_write_ignored_and_untracked_files_and_these_are_not_merged(
     tmp_path: Path,
 ) -> None:
@@ -246,6 +248,7 @@ TAMPERS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("source", shortened([False, True], False))
 @pytest.mark.parametrize("way", shortened(TAMPERS, "content"))
 def test_code_under_test_changes_no_later_proof(tmp_path: Path, way: str, *, source: bool) -> None:
@@ -374,6 +377,7 @@ def test_setup_that_fails_for_a_tree_is_reported_with_its_output(tmp_path: Path)
     assert "ended with exit code 1: no such package" in refusal
 
 
+@pytest.mark.thorough
 def test_protected_files_are_compared_with_the_base_and_ignored_ones_with_the_start(
     tmp_path: Path,
 ) -> None:
@@ -463,6 +467,7 @@ def test_protected_ignored_file_that_checkouts_copy_is_compared(tmp_path: Path) 
     prepare(root, 1, 1, loop_of(root), say)
 
 
+@pytest.mark.thorough
 def test_protected_change_of_an_earlier_session_is_not_the_next_baseline(tmp_path: Path) -> None:
     root = project(tmp_path, RUN + PROTECTS, *FILES)
     with session(root, 1) as (tree, _, _):
@@ -482,6 +487,7 @@ def test_protected_change_of_an_earlier_session_is_not_the_next_baseline(tmp_pat
     assert 'protected files were changed, put them back: "tests/run.sh"' == answer["not_proved"]
 
 
+@pytest.mark.thorough
 def test_user_may_edit_a_protected_test_between_two_sessions(tmp_path: Path) -> None:
     root = project(tmp_path, RUN + PROTECTS, *FILES)
     with session(root, 1) as (tree, client, _):

@@ -68,6 +68,7 @@ def stopped(team: Fleet) -> None:
     team.server.process.wait()
 
 
+@pytest.mark.thorough
 def test_task_of_a_killed_worker_is_done_by_another(team: Fleet) -> None:
     first, second = team.machine("mac-2"), team.machine("mac-3")
     first.follow({"*": [["begin", "hang"]]})
@@ -87,6 +88,7 @@ def test_task_of_a_killed_worker_is_done_by_another(team: Fleet) -> None:
     assert [(1, "mac-3", "waiting"), (2, "mac-3", "waiting")] == entries(team)
 
 
+@pytest.mark.thorough
 def test_revoked_worker_stops_and_its_task_is_free(team: Fleet) -> None:
     machine = team.machine("mac-2")
     machine.follow({"*": [["begin", "hang"]]})
@@ -104,6 +106,7 @@ def test_revoked_worker_stops_and_its_task_is_free(team: Fleet) -> None:
     assert [(0,)] == query(team.root, "SELECT attempts FROM ralphgen_claims WHERE task_id = 1")
 
 
+@pytest.mark.thorough
 def test_work_continues_when_the_server_is_back(team: Fleet, tmp_path: Path) -> None:
     machine, mark = team.machine("mac-2"), str(tmp_path / "go")
     steps: Steps = ["begin", ["write", "task-{task}.txt", "done"], ["wait", mark], "check", "done"]
@@ -121,6 +124,7 @@ def test_work_continues_when_the_server_is_back(team: Fleet, tmp_path: Path) -> 
     assert [(1, "mac-2", "waiting"), (2, "mac-2", "waiting")] == entries(team)
 
 
+@pytest.mark.thorough
 def test_agent_stops_when_the_lease_ends_without_a_server(tmp_path: Path) -> None:
     with fleet("sqlite", tmp_path, 1, lease=6) as team:
         machine = team.machine("mac-2")

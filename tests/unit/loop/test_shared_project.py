@@ -14,6 +14,7 @@ from proved_projects import check, git, python
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.thorough
 def test_a_further_session_opens_no_connection_and_reads_no_config(tmp_path: Path) -> None:
     two, four = counted_loop(tmp_path / "two", 2), counted_loop(tmp_path / "four", 4)
 
