@@ -701,18 +701,26 @@ class Workplace(Protocol):
 
 
 def start_workers(run: Run, site: Workplace) -> list[threading.Thread]:
-    """Start the workers of a run, which end by themselves when it is over."""
+    """Start the workers of a run, which end by themselves when it is over.
+
+    The first session starts after a merge of the work that an earlier run left: what prevents
+    that merge, such as a refused push, may end the run.
+    """
+    begun = threading.Event()
     threads = [
-        threading.Thread(target=_work, args=(run, site, number), daemon=True)
+        threading.Thread(target=_work, args=(run, site, number, begun), daemon=True)
         for number in range(1, run.limits.parallel + 1)
     ]
-    threads.append(threading.Thread(target=_merge, args=(run, site, tuple(threads)), daemon=True))
+    merges = (run, site, tuple(threads), begun)
+    threads.append(threading.Thread(target=_merge, args=merges, daemon=True))
     for thread in threads:
         thread.start()
     return threads
 
 
-def _merge(run: Run, site: Workplace, workers: Sequence[threading.Thread]) -> None:
+def _merge(
+    run: Run, site: Workplace, workers: Sequence[threading.Thread], begun: threading.Event
+) -> None:
     """Run the merge queue until the workers have ended, and nothing can be merged any more."""
     while True:
         is_last = not any(worker.is_alive() for worker in workers)
@@ -733,12 +741,15 @@ def _merge(run: Run, site: Workplace, workers: Sequence[threading.Thread]) -> No
         except BaseException as error:
             run.stop(StopReason(f"cannot continue: {type(error).__name__}: {error}", 1))
             raise
+        finally:
+            begun.set()
         if is_last and not site.is_merging():
             return
         run.rest(MERGE_POLL)
 
 
-def _work(run: Run, site: Workplace, worker: int) -> None:
+def _work(run: Run, site: Workplace, worker: int, begun: threading.Event) -> None:
+    begun.wait()
     while (job := run.next_job()) is not None:
         try:
             result = site.session(job, worker)
