@@ -274,7 +274,7 @@ class MergeQueue:
         self._allow_failing_base = allow_failing_base
         self._trust_edited = trust_edited
         self.window = FIRST_WINDOW
-        self._skipped: set[int] = set()  # entries that only the user can continue
+        self._skipped: dict[int, str] = {}  # why entries wait that only the user can continue
         self._batch = 0
         self._failure: CheckFailure | None = None  # of the last run that failed
         self._git = Git(root)
@@ -422,9 +422,11 @@ class MergeQueue:
 
     def _present(self) -> list[QueuedMerge]:
         """Return the waiting entries whose commits this repository has."""
-        entries = [one for one in self.waiting() if one.number not in self._skipped]
         present = []
-        for entry in entries:
+        for entry in self.waiting():
+            if reason := self._skipped.get(entry.number):
+                self._left_reason = reason
+                continue
             if entry.worker is not None and self._git.commit(entry.work) is None:
                 self._fetch(entry)
             if self._git.commit(entry.work) is None:
@@ -456,6 +458,7 @@ class MergeQueue:
             for line in self._git.say(*words).splitlines():
                 commit, *parents = line.split(" ")
                 landed.setdefault(parents[1], commit)
+        recorded = set()
         for entry in contained:
             if entry.work not in landed:
                 continue
@@ -465,7 +468,8 @@ class MergeQueue:
                 batch = re.search(r"^Ralphgen-Batch: (\d+)$", message, re.MULTILINE)
                 number = int(batch[1]) if batch else None
                 self._finished([(entry, Merged(commit))], number)
-        return [one for one in entries if one not in contained or one.work not in landed]
+                recorded.add(entry.number)
+        return [one for one in entries if one.number not in recorded]
 
     def _built(self, base: str, entries: Sequence[QueuedMerge]) -> tuple[list[Member], bool]:
         """Merge entries onto a commit in memory, one after the other, up to the window.
@@ -515,15 +519,16 @@ class MergeQueue:
         return git.commit_tree(_with_trailers(message, lines), found, head, entry.work)
 
     def _united(self, head: str, entry: QueuedMerge) -> str | Failed:
-        """Return the tree of a merge, made without a checkout, or its conflict."""
+        """Return the tree of a merge, made without a checkout if possible, or its conflict."""
         git = self._git
         words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
-        ended = git.asked(*words, head, entry.work)
-        if ended.code in (0, 1) and ended.output:  # git ends with 1 for an unknown command, too
-            tree, *files = [part for part in ended.output.split("\0") if part]
-            return tree if not ended.code else Conflict(tuple(files), "")
+        if not self._has_rules(head):
+            ended = git.asked(*words, head, entry.work)
+            if ended.code in (0, 1) and ended.output:  # an unknown command ends with 1, too
+                tree, *files = [part for part in ended.output.split("\0") if part]
+                return tree if not ended.code else Conflict(tuple(files), "")
         with checkout(self._root, MERGE, self._config, self._say, self._stop) as place:
-            place.set_to(head, head, head)  # git is older than 2.38, or a merge driver failed
+            place.set_to(head, head, head)
             own = Git(self._root, Path(place.git.repository.top))
             ended = own.asked("merge", "--quiet", "--no-commit", "--no-ff", entry.work)
             if not ended.code:
@@ -533,6 +538,16 @@ class MergeQueue:
             return Conflict(tuple(files), "")
         git.refuse_unwritable()
         return RedCheck("merge", ended.tail, "")
+
+    def _has_rules(self, head: str) -> bool:
+        """Return whether files of a commit, or the settings, determine how git merges a file.
+
+        `git merge-tree` reads no `.gitattributes` of a commit, and drivers need a work tree.
+        """
+        names = ("--", ":(glob)**/.gitattributes")
+        if not self._git.asked("grep", "--quiet", "-E", "merge|binary", head, *names).code:
+            return True
+        return not self._git.asked("config", "--get-regexp", r"^merge\..*\.driver$").code
 
     def _title(self, task: int | None) -> str:
         if task is None:
@@ -793,7 +808,7 @@ class MergeQueue:
         text, comment = words_of(outcome)
         repeated = outcome.is_last and not isinstance(outcome, Refused)
         if repeated and not may_block(project.schema):
-            self._skipped.add(entry.number)
+            self._skipped[entry.number] = text
             self._write(merges.note_obstacle, entry.number, text)
             self._left_reason = text
             return False

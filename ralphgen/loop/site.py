@@ -523,19 +523,20 @@ class TreeWorkplace(ProjectWorkplace):
         return self._ended
 
     def _report_others(self) -> None:
-        """Report the entries of this loop that wait, or that another process ended."""
+        """Report why entries wait, and entries of this loop that another process ended."""
+        for entry in self._queue.waiting():
+            if entry.reason:
+                self._report_obstacle(entry, entry.reason)
         with open_database(self._root) as database:
             found = [merge_of(database, number) for number in self._entered]
-        for entry in found:
-            if entry is not None and entry.state == WAITING and entry.reason:
-                self._report_obstacle(entry, entry.reason)
-            elif entry is not None and entry.state != WAITING:
+        for entry in filter(None, found):
+            if entry.state != WAITING:
                 text = f"as {entry.merged[:SHORT]}" if entry.merged else entry.reason or ""
                 word = {MERGED: DONE, RETURNED: NOT_MERGED}.get(entry.state, entry.state)
                 self._report(entry, word, text, entry.merged)
 
     def _report_obstacle(self, entry: QueuedMerge, reason: str) -> None:
-        """Report once why an entry of this loop still waits."""
+        """Report once why an entry still waits."""
         if self._obstacles.get(entry.number) != reason:
             self._obstacles[entry.number] = reason
             facts = {"task": entry.task, "session": entry.session, "commit": None}

@@ -13,7 +13,7 @@ from proved_projects import TESTS, git, write_files
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
 from ralphgen.loop.git import TAIL, Git, skipped_hooks
-from ralphgen.loop.merge import Merged, RedCheck, Refused
+from ralphgen.loop.merge import Conflict, Merged, RedCheck, Refused
 from ralphgen.loop.trees import Worktree, prepare
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
@@ -156,6 +156,21 @@ def test_a_merge_driver_finds_its_files(root: Path, home: Path, of_user: bool) -
     assert isinstance(merged(root, two, 2), Merged)
     assert "1\n2\n" == (root / "new.txt").read_text(encoding="utf-8")
     assert of_user != (root / "started_here").exists()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("rule", "expected"), [("merge=union", Merged), ("-merge", Conflict)])
+def test_attributes_of_the_branch_determine_its_merges(
+    root: Path, rule: str, expected: type[Merged] | type[Conflict]
+) -> None:
+    write_files(root, [("sub/.gitattributes", f"*.txt {rule}\n"), ("sub/a.txt", "1\n2\n3\n4\n")])
+    git(root, "add", "sub")
+    git(root, "commit", "--quiet", "--message", "rules")
+    lines = ("0\n2\n3\n4\n", "1\n2\n3\n5\n") if rule == "-merge" else ("0\n", "5\n")
+    one, two = (worked(root, n, [("sub/a.txt", text)], n) for n, text in enumerate(lines, start=1))
+
+    assert isinstance(merged(root, one, 1), Merged)
+    assert isinstance(merged(root, two, 2), expected)
 
 
 def test_a_list_of_variables_for_checks_does_not_count_for_git(

@@ -85,6 +85,9 @@ def test_a_second_conflict_blocks_the_task_with_that_reason(tmp_path: Path, atte
     assert [] == project.held()
 
 
+WAITING = "SELECT task_id FROM ralphgen_merges WHERE state = 'waiting'"
+
+
 def leave_out_blocked(root: Path) -> None:
     """Let the tasks of a project have no status "blocked"."""
     old, new = "DEFAULT 'pending'", "DEFAULT 'pending' CHECK (status IN ({}))"
@@ -100,7 +103,7 @@ def leave_out_blocked(root: Path) -> None:
     made_here(root)
 
 
-def test_without_a_status_blocked_the_claim_is_kept_until_the_branch_is_merged(
+def test_without_a_status_blocked_the_work_waits_until_the_branch_is_merged(
     tmp_path: Path,
 ) -> None:
     project = repository(tmp_path, 1, {})
@@ -111,7 +114,8 @@ def test_without_a_status_blocked_the_claim_is_kept_until_the_branch_is_merged(
         done = project.loop("--worktrees")
         assert 5 == done.returncode, done.stderr
         assert "merge pending: conflict with the base branch in both.txt" in done.stderr
-        assert ({1: "done"}, [1]) == (project.statuses(), project.held())
+        assert ({1: "done"}, []) == (project.statuses(), project.held())
+        assert [(1,)] == query(project.root, WAITING)
         assert 2 == project.attempts(1)
     kept = branches(project.root)[-1]
     assert "agent" == git(project.root, "show", f"{kept}:both.txt")
@@ -120,3 +124,4 @@ def test_without_a_status_blocked_the_claim_is_kept_until_the_branch_is_merged(
     done = project.loop("--worktrees")
     assert 0 == done.returncode, done.stderr
     assert ({1: "done"}, []) == (project.statuses(), project.held())
+    assert [] == query(project.root, WAITING)
