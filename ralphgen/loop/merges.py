@@ -404,13 +404,24 @@ class MergeQueue:
         members, has_ended = self._built(base, entries)
         if not members:
             return has_ended
-        if self._passes(members[-1].head, base, members):
+        if self._passes(members[-1].head, base, members, fresh=self._is_there(base, members)):
             self._land(members, base)
             self.window = min(2 * self.window, LARGEST_WINDOW)
             return True
         self.window = max(self.window // 2, 1)
         self._search(members, base)
         return True
+
+    def _is_there(self, base: str, members: Sequence[Member]) -> bool:
+        """Return whether changes of a member came into the branch in another way.
+
+        Then the branch has to pass: an agent may have moved it itself.
+        """
+        heads = [base, *(one.head for one in members)]
+        works = (
+            one.entry.work for one, head in zip(members, heads, strict=False) if one.head == head
+        )
+        return any(self._git.asked("diff-tree", "--quiet", f"{one}^", one).code for one in works)
 
     def _edited(self) -> str:
         """Return why the branch cannot move where it is checked out, empty if it can."""
@@ -578,8 +589,11 @@ class MergeQueue:
             self._land([suspect], at, flaky=failure.name if failure else "")
             return
         failure = self._failure
-        if not (has_passed or self._allow_failing_base) and not self._passes(
-            at, at, [], [suspect.entry.task], fresh=True
+        is_new = suspect.head != at
+        if (
+            is_new
+            and not (has_passed or self._allow_failing_base)
+            and not self._passes(at, at, [], [suspect.entry.task], fresh=True)
         ):
             raise self._base_error()
         self._return(suspect.entry, self._red(failure))
