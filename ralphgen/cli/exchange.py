@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ralphgen.cli.completion import complete_disciplines, complete_features
-from ralphgen.errors import UsageError, counted, plain
+from ralphgen.errors import Problem, ProjectError, UsageError, counted, plain
 from ralphgen.terminal.app import App, Project
 from ralphgen.terminal.console import say
 
@@ -151,8 +151,8 @@ def sync(
     """Merge tasks with other clones, on a branch of git.
 
     Fetches the branch that [git] rows names, merges it by column, and pushes the result. New
-    tasks whose number is taken get another one. A value that both sides changed is a conflict:
-    exit code 1.
+    tasks whose number is taken get another one. A row in which both sides changed a value is a
+    conflict: it is skipped, and the exit code is 1.
     """
     from ralphgen.cli.trust import asked
     from ralphgen.exchange.branch import sync as sync_rows
@@ -174,10 +174,18 @@ def sync(
     for change in done.changes:
         print(plain(str(change)))
     sys.stdout.flush()
+    for line in done.waiting:
+        say(f"skipped: {line}")
+    skipped = done.waiting or done.conflicts
     rows = counted(len(done.changes), "row")
     verb = "would change" if dry_run else "changed"
-    where = "" if dry_run else "; all rows are pushed" if done.is_pushed else "; no remote"
+    pushed = "; the other rows are pushed" if skipped else "; all rows are pushed"
+    where = "" if dry_run else pushed if done.is_pushed else "; no remote"
     say(f"{verb} {rows}{where}" if done.changes else f"nothing to change{where}")
+    if done.conflicts:
+        hint = 'decide with "ralphgen sync --ours" or "ralphgen sync --theirs"'
+        *others, last = done.conflicts
+        raise ProjectError.of([*map(Problem, others), Problem(last, hint)])
 
 
 def _move(root: Path, file: Path, *, dry_run: bool, allow_removals: bool) -> None:

@@ -20,7 +20,17 @@ from filelock import FileLock
 
 from ralphgen.emit.trust import Ask, git_items, require_trust, trusted_settings
 from ralphgen.errors import Problem, ProgramError, ProjectError, RalphgenError, Say, plain
-from ralphgen.exchange.merge import COMMENTS, REFERENCES, EditWriter, RowEdit, Side, merge
+from ralphgen.exchange.merge import (
+    COMMENTS,
+    DEPENDENCIES,
+    EditWriter,
+    MergedRows,
+    RowEdit,
+    Side,
+    after,
+    merge,
+    references,
+)
 from ralphgen.exchange.move import RECIPE, checked, take_time
 from ralphgen.exchange.rows import (
     LARGEST,
@@ -31,7 +41,6 @@ from ralphgen.exchange.rows import (
     Row,
     Rows,
     Value,
-    key_column,
     key_order,
     key_values,
     lines_in,
@@ -52,6 +61,7 @@ from ralphgen.project.database import opened_database
 from ralphgen.project.git import HASHES, ask_git, object_name, read_files_of_git, settings_of
 from ralphgen.project.root import CONFIG, FOLDER, database_place, has_database
 from ralphgen.project.schema import FORMERLY, RENUMBERED_BY
+from ralphgen.runtime.encoding import read_json
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.ledger import MARKER, PREFIX
 from ralphgen.runtime.files.git import GitResult, run_git
@@ -89,6 +99,13 @@ SELECT task_id FROM ralphgen_merges WHERE state = 'waiting' AND task_id IS NOT N
 """
 
 
+TAKEN = (
+    "task {0} is in work, and another clone has pushed another task {0}: "
+    "both wait, with what refers to them, until its session has ended and its work is merged"
+)
+GONE = "task {} is in work, and another clone has removed it: it stays until its session has ended"
+
+
 class _DryRunError(Exception):
     """All was tried, and nothing is to stay."""
 
@@ -97,12 +114,15 @@ class _DryRunError(Exception):
 class Synced:
     """The result of a sync: the changes of our rows, and rows whose number changed before.
 
-    `moved` has each of these rows with its former number, as sentences. `is_pushed` is whether the
-    remote has all rows; it is false without a remote.
+    `moved` has each of these rows with its former number, as sentences. `waiting` and `conflicts`
+    are sentences on rows that were skipped: until a session ends, and until the user decides.
+    `is_pushed` is whether the remote has all other rows; it is false without a remote.
     """
 
     changes: tuple[RowEdit, ...] = ()
     moved: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
     is_pushed: bool = False
 
 
@@ -111,10 +131,11 @@ def sync(
 ) -> Synced:
     """Fetch the rows of other clones, merge them by column, and push ours.
 
-    New rows whose number is taken there get another one, with all their references. Without a
-    remote the rows are only committed. `ask` is for settings of the remote that are not trusted.
-    Raises `ProjectError` if both sides have changed a value, unless a side is preferred, if a task
-    with a taken number is claimed, and if the remote cannot be used; our rows are unchanged then.
+    New rows whose number is taken there get another one, with all their references. Both sides
+    keep their version of a row in which both have changed a value, unless a side is preferred, and
+    of a task with a taken number that is claimed. Without a remote the rows are only committed.
+    `ask` is for settings of the remote that are not trusted. Raises `ProjectError` if the remote
+    cannot be used, and if the merged rows cannot be stored; our rows are unchanged then.
     """
     if read_state(root).version is None:
         raise no_ledger()
@@ -123,27 +144,26 @@ def sync(
         raise ProjectError(f"no branch for rows in {CONFIG}", 'set rows = "ralphgen/rows" in [git]')
     if branch.has_remote:
         require_trust(root, git_items(root, remote=True), ask)
-    changes: list[RowEdit] = []
-    moved: list[str] = []
+    done = Synced()
     with branch.locked():
         for attempt in range(PUSHES):
             theirs = branch.fetched() if branch.has_remote else None
             if theirs is not None:
                 more = _taken_in(branch, theirs, say, prefer=prefer, dry_run=dry_run)
-                changes += more.changes
-                moved += more.moved
+                changes, moved = (*done.changes, *more.changes), (*done.moved, *more.moved)
+                done = replace(more, changes=changes, moved=moved)
             if dry_run:
                 break
             commit = branch.write(theirs)
             if not branch.has_remote:
                 break
             if commit == theirs or branch.pushed(commit):
-                return Synced(tuple(changes), tuple(moved), is_pushed=True)
+                return replace(done, is_pushed=True)
             time.sleep(secrets.randbelow(100 * (attempt + 1)) / 1000)  # not in step with others
         else:
             text = f'"{branch.remote}" received {PUSHES} pushes of rows meanwhile'
             raise ProjectError(text, 'run "ralphgen sync" again')
-    return Synced(tuple(changes), tuple(moved))
+    return done
 
 
 def keep_rows(root: Path, say: Say, *, syncs: bool = False) -> None:
@@ -159,6 +179,8 @@ def keep_rows(root: Path, say: Say, *, syncs: bool = False) -> None:
             found = sync(root, say, ask=lambda _shown: False)
             for line in found.moved:
                 say(f"sync: {line}")
+            for line in (*found.waiting, *found.conflicts):
+                say(f"warning: sync: {line}")
             return
         with branch.locked():
             branch.write(None)
@@ -249,12 +271,15 @@ class _Branch:
         found = ask_git(self.root, ["rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"])
         return found.decode().strip() if found else None
 
-    def marks(self) -> tuple[str | None, str | None]:
-        """Return the commits that the database was last merged with, and last written to."""
+    def marks(self) -> tuple[str | None, str | None, str | None]:
+        """Return the commits that the database was last merged with, and last written to.
+
+        The third one is the text of `_Skipped`, if rows were skipped in that merge.
+        """
         with opened_database(self.root) as database:
-            sql = f"SELECT rows_imported, rows_exported FROM {MARKER}"
+            sql = f"SELECT rows_imported, rows_exported, rows_skipped FROM {MARKER}"
             found = database.reading(lambda: database.row(sql))
-        return found if found is not None else (None, None)
+        return found if found is not None else (None, None, None)
 
     def common(self, theirs: str) -> str | None:
         """Return the last commit of theirs whose rows the database has, or None.
@@ -262,7 +287,7 @@ class _Branch:
         A merge is marked in its own transaction, and each commit before the branch moves, so a
         kill at any moment leaves this right. Raises `ProjectError` for an unrelated history.
         """
-        imported, exported = self.marks()
+        imported, exported, _ = self.marks()
         known = [one for one in (imported, exported) if one and self.commit(one)]
         if (exported is None or exported not in known) and (tip := self.commit(self.ref)):
             known.append(tip)
@@ -374,11 +399,15 @@ class _Branch:
             parents = [tip] * self._contains(tip, theirs) or [theirs]
             parents += [tip] * (tip not in parents and not self._contains(theirs, tip))
         known = self.files(parents[0]) if parents else {}
+        _, exported, skipped = self.marks()
+        if skipped and known:
+            rows = own.ordered(self.rows(known, own.tables, {}, is_own=True))
+            own = replace(own, rows=_Skipped.of(skipped, own).kept(own, rows))
         tree = self._tree(_files(own), known)
         commit = parents[0] if parents else ""
         if len(parents) != 1 or tree != self._said("rev-parse", f"{commit}^{{tree}}"):
             commit = self._committed(tree, parents)
-        if commit != self.marks()[1]:
+        if commit != exported:
             self.mark("rows_exported", commit)
         if commit != tip:
             self._said("update-ref", self.ref, commit, tip or "")
@@ -541,10 +570,70 @@ def _taken_in(
     With `is_new` the database is one that `init` has just made, and takes all of theirs.
     """
     base = None if is_new else branch.common(theirs)
-    if base == theirs:
+    if base == theirs and not branch.marks()[2]:
         return Synced()
-    work = _Merge(branch, theirs, base, prefer=prefer, dry_run=dry_run, is_new=is_new)
-    return Synced(work.merged(say), tuple(work.moved))
+    return _Merge(branch, theirs, base, prefer=prefer, dry_run=dry_run, is_new=is_new).merged(say)
+
+
+@dataclass(frozen=True, slots=True)
+class _Skipped:
+    """Rows that a merge has skipped: the database has ours, the branch has theirs.
+
+    The base of the next merge has these rows as `base` has them, None for rows that it lacks.
+    """
+
+    base: Mapping[Key, Row | None]
+
+    @classmethod
+    def of(cls, text: str, own: Own) -> "_Skipped":
+        """Return the rows in a text that `text` has made."""
+        rows, missing = (
+            lines_in(part, "rows_skipped", own.tables, is_own=True) for part in read_json(text)
+        )
+        return cls({**own.ordered(rows), **dict.fromkeys(missing)})
+
+    def text(self, own: Own) -> str | None:
+        """Return the lines of rows in the base and of keys that it lacks, None without any."""
+        rows = {key: row for key, row in self.base.items() if row is not None}
+        missing = {
+            key: dict(zip(own.tables[key[0]].key, key_values(key[1]), strict=True))
+            for key, row in self.base.items()
+            if row is None
+        }
+        parts = ["".join(spelled_lines(part)) for part in (rows, missing)]
+        return encode(parts) if self.base else None
+
+    def kept(self, own: Own, theirs: Rows) -> Rows:
+        """Return our rows, with theirs instead of those skipped and of references to these."""
+        keys = _with_references({*self.base}, own, theirs, self.base)
+        return {
+            **{key: row for key, row in own.rows.items() if key not in keys},
+            **{key: theirs[key] for key in keys if key in theirs},
+        }
+
+
+def _with_references(
+    keys: set[Key], own: Own, theirs: Rows, base: Mapping[Key, Row | None]
+) -> set[Key]:
+    """Return rows with those that refer to them, for each that is not the same row on both sides.
+
+    What refers to a row that only one side has, or that each has made, is skipped with it.
+    """
+    if not keys:
+        return set()
+    users: dict[Key, set[Key]] = {}
+    for side in (own.rows, theirs):
+        for key, row in side.items():
+            for _, parent in references(own, key, row):
+                users.setdefault(parent, set()).add(key)
+    found, pending = set(keys), list(keys)
+    while pending:
+        key = pending.pop()
+        if not (key in own.rows and key in theirs and base.get(key)):
+            more = users.get(key, set()) - found
+            found |= more
+            pending += more
+    return found
 
 
 class _Merge:
@@ -560,7 +649,8 @@ class _Merge:
         dry_run: bool,
         is_new: bool,
     ) -> None:
-        self.moved: list[str] = []
+        self._moved: list[str] = []
+        self._waiting: list[str] = []
         self._branch = branch
         self._commit = theirs
         self._prefer = prefer
@@ -568,37 +658,49 @@ class _Merge:
         self._is_new = is_new
         self._files = branch.files(theirs)
         self._base_files = branch.files(base) if base else {}
+        self._skipped = branch.marks()[2]
         self._read: tuple[Rows, Rows] | None = None
 
-    def merged(self, say: Say) -> tuple[RowEdit, ...]:
+    def merged(self, say: Say) -> Synced:
         """Write the changes in one transaction; a dry run ends without.
 
         New numbers come first: the journal does not have these, since it has the new numbers then.
-        Raises `ProjectError` for conflicts.
         """
-        root, done, masks = self._branch.root, list[RowEdit](), dict[str, None]()
+        root, masks = self._branch.root, dict[str, None]()
+        done = Synced()
 
         def work() -> None:
+            nonlocal done
             take_time(database)
             own = own_of(database, root)
-            if moved := self._clashes(own):
+            theirs, base = self._rows(own)
+            moved, skipped = self._clashes(own), set[Key]()
+            in_work = self._in_work(database) if self._may_wait(own, moved) else set[Key]()
+            if waiting := in_work & {*moved}:
+                self._waiting += [TAKEN.format(key[1]) for key in sorted(waiting, key=_order)]
+                skipped = _with_references(waiting, own, theirs, base)
+                moved = {key: number for key, number in moved.items() if key not in skipped}
+            if moved:
                 own = database.closing(lambda _: True, lambda: self._renumber(database, own, moved))
             if not self._is_new:
                 journal.begin()
-            theirs, base = self._rows(own)
-            found = merge(base, own.rows, theirs, (), own.ralphs, self._prefer)
-            if found.conflicts:
-                hint = 'decide with "ralphgen sync --ours" or "ralphgen sync --theirs"'
-                *others, last = found.conflicts
-                raise ProjectError.of([*map(Problem, others), Problem(last, hint)])
+            found, conflicts = self._plan(own, skipped, in_work)
             checked(lambda _own: found, own, theirs)
             writer = EditWriter(database, own)
             if found.changes:
                 database.closing(lambda _: True, lambda: writer.write(found.changes))
                 record_reason(database, session, IMPORTED, database.closed_tasks(), TOOL)
-            database.change(f"UPDATE {MARKER} SET rows_imported = ?", [self._commit])
+            kept = _Skipped(
+                {
+                    key: base.get(key)
+                    for key in skipped
+                    if not _equal(theirs.get(key), base.get(key))
+                }
+            )
+            sql = f"UPDATE {MARKER} SET rows_imported = ?, rows_skipped = ?"
+            database.change(sql, [self._commit, kept.text(own)])
             masks.update(writer.masked)
-            done[:] = found.changes
+            done = Synced(found.changes, tuple(self._moved), tuple(self._waiting), tuple(conflicts))
             if self._dry_run:
                 raise _DryRunError
 
@@ -609,11 +711,70 @@ class _Merge:
             )
             database.has_tasks = bool(ralphs_tables(root))
             database.writing(work)
-            if done and not self._is_new:
+            if done.changes and not self._is_new:
                 say(f"undo: ralphgen undo {session}")
         for name in masks:
             say(f'warning: set the secrets of the MCP servers of "{plain(name)}": they are "***"')
-        return tuple(done)
+        return done
+
+    def _in_work(self, database: "Database") -> set[Key]:
+        """Return the tasks that a session or the queue of merges knows by their numbers."""
+        held = {*live_claims(database)} | self._branch.worked_on()
+        held |= {task for (task,) in database.rows(WAITING_MERGES)}
+        return {("tasks", task) for task in held}
+
+    def _may_wait(self, own: Own, moved: Mapping[Key, int]) -> bool:
+        """Return whether a task gets another number, or is gone on the other side."""
+        theirs, base = self._rows(own)
+        return own.has_tasks and any(
+            key[0] == "tasks" and (key in moved or (key in base and key not in theirs))
+            for key in own.rows
+        )
+
+    def _plan(self, own: Own, skipped: set[Key], in_work: set[Key]) -> tuple[MergedRows, list[str]]:
+        """Return the edits without those of rows to skip, and the conflicts.
+
+        Adds the rows of conflicts to `skipped`, and what refers to them.
+        """
+        theirs, base = self._rows(own)
+        found = merge(
+            _with_ours(base, own, skipped),
+            own.rows,
+            _with_ours(theirs, own, skipped),
+            (),
+            own.ralphs,
+            self._prefer,
+        )
+        conflicts, changes = [*found.conflicts.values()], found.changes
+        gone = {edit.key for edit in changes if edit.kind == "remove"} & in_work
+        self._waiting += [GONE.format(key[1]) for key in sorted(gone, key=_order)]
+        skipping = {*found.conflicts} | gone
+        while True:
+            skipped |= _with_references(skipping, own, theirs, base)
+            changes = tuple(edit for edit in changes if edit.key not in skipped)
+            broken = self._broken(own, changes, theirs)
+            if not broken:
+                return replace(found, changes=changes, conflicts={}), conflicts
+            conflicts += broken.values()
+            skipping = {*broken}
+
+    def _broken(self, own: Own, changes: tuple[RowEdit, ...], theirs: Rows) -> dict[Key, str]:
+        """Return the edits that leave a row without one that it refers to, with the sentences."""
+        rows, edits = after(own.rows, changes), {edit.key: edit for edit in changes}
+        gone = {key for key in edits if key not in rows}
+        found: dict[Key, str] = {}
+        for key in rows if gone else edits:
+            for _, parent in references(own, key, rows[key]):
+                if parent in rows:
+                    continue
+                there = {at for _, at in references(own, key, theirs.get(key, {}))}
+                if parent in gone and parent not in there:
+                    text = f"{shown_key(parent)} was deleted there, but {shown_key(key)} needs it"
+                    found[parent] = text
+                elif key in edits and parent in theirs:
+                    text = f"{shown_key(key)} needs {shown_key(parent)}, which was deleted here"
+                    found[key] = text
+        return found
 
     def _rows(self, own: Own) -> tuple[Rows, Rows]:
         """Return their rows and those of the base, as our database would have them."""
@@ -631,6 +792,10 @@ class _Merge:
             }
             kept = {key: row for key, row in own.rows.items() if key[0] in unsaid}
             theirs, base = own.ordered(theirs), own.ordered(base)
+            if self._skipped:
+                before = _Skipped.of(self._skipped, own).base
+                rows = {key: row for key, row in before.items() if row is not None}
+                base = {key: row for key, row in base.items() if key not in before} | rows
             self._read = {**theirs, **kept}, {**base, **kept}
         return self._read
 
@@ -676,29 +841,25 @@ class _Merge:
         return found
 
     def _renumber(self, database: "Database", own: Own, moved: Mapping[Key, int]) -> Own:
-        """Give rows other numbers, here and in all that refers to them; return our rows then.
-
-        Raises `ProjectError` for a task that is claimed or waits for its merge: a session or the
-        queue knows it by its number.
-        """
+        """Give rows other numbers, here and in all that refers to them; return our rows then."""
         tasks = {
             key[1]: number
             for key, number in moved.items()
             if key[0] == "tasks" and isinstance(key[1], int)
         }
-        held = {*live_claims(database)} | self._branch.worked_on()
-        held |= {task for (task,) in database.rows(WAITING_MERGES)}
-        if working := sorted(held & {*tasks}):
-            named = ", ".join(map(str, working))
-            raise ProjectError(
-                f"another clone has pushed other tasks with the numbers of tasks in work: {named}",
-                'run "ralphgen sync" again when their sessions have ended and their work is merged',
-            )
-        self.moved[:] = [f"{shown_key(key)} is now {number}" for key, number in moved.items()]
+        self._moved[:] = [f"{shown_key(key)} is now {number}" for key, number in moved.items()]
         rows = _Numbers(database, own, self._rows(own)[1], moved).write()
         if not self._dry_run:
             self._branch.rename_work(tasks)
         return replace(own, rows=rows)
+
+
+def _with_ours(rows: Rows, own: Own, keys: set[Key]) -> Rows:
+    """Return rows from elsewhere, with some of them as ours."""
+    if not keys:
+        return rows
+    ours = {key: own.rows[key] for key in keys if key in own.rows}
+    return {key: row for key, row in rows.items() if key not in keys} | ours
 
 
 def _is_new(before: Row | None, column: str, value: Value) -> bool:
@@ -713,24 +874,13 @@ def _moved_references(
     A reference that is as it was `before`, in the base, means a row of the base.
     """
     row = own.rows[key]
-    places = dict(own.tables[key[0]].references)
-    if own.has_tasks:
-        loose = ((column, parent) for table, column, parent in REFERENCES if table == key[0])
-        for column, parent in loose:
-            places.setdefault(column, (parent, key_column(parent)))
     found: dict[str, Value] = {}
-    for column, (parent, named) in places.items():
-        value = row.get(column)
-        if value is None or parent not in own.tables or (named,) != own.tables[parent].key:
-            continue
-        if (parent, value) in numbers and _is_new(before, column, value):
-            found[column] = numbers[parent, value]
-    if key[0] == "tasks" and own.has_tasks:
-        value = row.get("depends_on")
-        needed = prerequisite_lists([value])[0] or []
-        moved = [numbers.get(("tasks", one), one) for one in needed]
-        if moved != needed and _is_new(before, "depends_on", value):
-            found["depends_on"] = encode(moved)
+    for column, parent in references(own, key, row):
+        if parent in numbers and _is_new(before, column, row[column]):
+            found[column] = numbers[parent]
+            if key[0] == "tasks" and column == DEPENDENCIES:
+                needed = prerequisite_lists([row[column]])[0] or []
+                found[column] = encode([numbers.get(("tasks", one), one) for one in needed])
     return found
 
 

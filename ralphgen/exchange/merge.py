@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
 
 COMMENTS = "task_comments"
+DEPENDENCIES = "depends_on"  # numbers of tasks
 LATER = "updated"  # if both sides changed the day, the later one is kept
 NAMES = {"tasks": "title"}  # tells two tasks of the same number apart
 # What differs in rows that two people have made under the same number, and not by a change of one.
@@ -66,7 +67,7 @@ class RowEdit:
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """The result of a merge: changes in the order of keys, or conflicts, as sentences.
+    """The result of a merge: changes in the order of keys, and conflicts by row, as sentences.
 
     `differing` are rows that differ and are kept: without a common base it is unknown which side
     changed them. `notes` are further messages for users. `awaited` are the numbers of missing tasks
@@ -74,7 +75,7 @@ class MergedRows:
     """
 
     changes: tuple[RowEdit, ...]
-    conflicts: tuple[str, ...] = ()
+    conflicts: Mapping[Key, str] = field(default_factory=dict)
     differing: tuple[Key, ...] = ()
     notes: tuple[str, ...] = ()
     awaited: frozenset[int] = frozenset()
@@ -100,7 +101,7 @@ def merge(
     `prefer`, that side decides what both have changed; only the parts that clash are affected.
     """
     changes: list[RowEdit] = []
-    conflicts: list[str] = []
+    conflicts: dict[Key, str] = {}
     differing: list[Key] = []
     if COMMENTS in ralphs:
         theirs = _with_free_numbers(base or {}, ours, theirs, older)
@@ -118,8 +119,8 @@ def merge(
                     _refuse_another(key, ours[key], theirs[key], ralphs)
                 differing.append(key)
         except _ConflictError as error:
-            conflicts.append(f"{shown_key(key)}{error}")
-    return MergedRows(tuple(changes), tuple(conflicts), tuple(differing))
+            conflicts[key] = f"{shown_key(key)}{error}"
+    return MergedRows(tuple(changes), conflicts, tuple(differing))
 
 
 def nearest(bases: Sequence[Rows], theirs: Rows) -> int:
@@ -303,6 +304,22 @@ REFERENCES = (
     ("task_comments", "discipline", "disciplines"),
 )
 """The table, column and referenced table of each reference."""
+
+
+def references(own: Own, key: Key, row: Row) -> Iterator[tuple[str, Key]]:
+    """Yield the columns of a row that refer to rows by their key, with these keys."""
+    places = dict(own.tables[key[0]].references)
+    if own.has_tasks:
+        loose = ((column, parent) for table, column, parent in REFERENCES if table == key[0])
+        for column, parent in loose:
+            places.setdefault(column, (parent, key_column(parent)))
+    for column, (parent, named) in places.items():
+        value = row.get(column)
+        if value is not None and parent in own.tables and (named,) == own.tables[parent].key:
+            yield column, (parent, value)
+    if key[0] == "tasks" and own.has_tasks and row.get(DEPENDENCIES) not in (None, "[]"):
+        needed = prerequisite_lists([row[DEPENDENCIES]])[0] or []
+        yield from ((DEPENDENCIES, ("tasks", one)) for one in needed)
 
 
 @dataclass(frozen=True, slots=True)

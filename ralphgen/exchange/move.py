@@ -232,7 +232,7 @@ def take_time(database: "Database") -> None:
 def checked(plan: Plan, own: Own, theirs: Rows) -> MergedRows:
     """Return the plan; raise `ProjectError` for its conflicts, and for new broken references."""
     merged = plan(own)
-    problems = [*merged.conflicts, *_unstorable(merged, own), *_unaddable(merged, own)]
+    problems = [*merged.conflicts.values(), *_unstorable(merged, own), *_unaddable(merged, own)]
     if not problems and own.has_tasks:
         rows = after(own.rows, merged.changes)
         sides = (own.rows, theirs)

@@ -6,7 +6,8 @@ CREATE TABLE ralphgen_ledger (
     version        INTEGER NOT NULL DEFAULT 2,
     created        TEXT NOT NULL,
     rows_imported  TEXT,  -- the commit of the rows' branch that was last merged into the tables
-    rows_exported  TEXT  -- the commit of that branch that the tables were last written to
+    rows_exported  TEXT,  -- the commit of that branch that the tables were last written to
+    rows_skipped   TEXT  -- rows of the merged commit that the tables lack, as rows of its base
 ) STRICT;
 
 -- The sessions: who worked on what, when, at what cost, and how it ended.

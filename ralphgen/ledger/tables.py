@@ -139,6 +139,7 @@ ALTER TABLE {MARKER} DROP COLUMN version;
 ALTER TABLE {MARKER} ADD COLUMN version INTEGER NOT NULL DEFAULT 2;
 ALTER TABLE {MARKER} ADD COLUMN rows_imported TEXT;
 ALTER TABLE {MARKER} ADD COLUMN rows_exported TEXT;
+ALTER TABLE {MARKER} ADD COLUMN rows_skipped TEXT;
 """
 STEPS = {WITHOUT_ENTRIES: _ENTRIES_SCHEMA, 1: _SECOND_VERSION}
 """What brings the tables of a version to the next one, as SQL, by the version that it starts at."""

@@ -223,3 +223,112 @@ def test_a_dry_run_changes_nothing(first: Path) -> None:
 
     assert 'task 3 is now 4\nadd task 3 "Ours"\n' == shown
     assert before == (rows_of(other), tip(other))
+
+
+CLAIM = (
+    "INSERT INTO ralphgen_claims (task_id, session, token, taken, expires) "
+    "VALUES (3, 's', 1, '2026-01-01T00:00:00Z', '2999-01-01T00:00:00Z')"
+)
+
+
+def test_a_task_in_work_waits_with_its_references_while_others_are_merged(first: Path) -> None:
+    other = clone(first, "b")
+    for root, name in ((first, "A"), (other, "B")):
+        add_task(root, f"{name} one")
+        add_task(root, f"{name} two")
+        add_task(root, f"{name} three", 3)
+        for task in (1, 3):
+            add_comment(root, task, f"{name} on {task}")
+    query(first, "UPDATE tasks SET hints = 'h', depends_on = '[3]' WHERE id = 2")
+    query(first, "UPDATE tasks SET priority = 'high' WHERE id = 1")
+    synced(first)
+    query(other, CLAIM)
+
+    for _ in range(2):
+        done = synced(other)
+
+        assert "skipped: task 3 is in work" in done.stderr
+        assert "all rows are pushed" not in done.stderr
+        assert [(3, "B one"), (4, "A two"), (5, "B three"), (7, "B two")] == query(
+            other, "SELECT id, title FROM tasks WHERE id > 2"
+        )
+        assert [("high", None), (None, None)] == query(
+            other, "SELECT priority, hints FROM tasks WHERE id < 3"
+        )
+        found = query(other, "SELECT body FROM task_comments WHERE task_id IN (1, 3)")
+        assert [("A on 1",), ("B on 1",), ("B on 3",)] == sorted({*found} - {("late",)})
+        synced(first)
+        assert {"A one", "A two", "A three", "B two"} == {
+            title for (title,) in query(first, "SELECT title FROM tasks WHERE id > 2")
+        }
+        found = query(first, "SELECT body FROM task_comments WHERE task_id IN (1, 3)")
+        assert [("A on 1",), ("A on 3",), ("B on 1",)] == sorted(found)
+        add_comment(other, 3, "late")
+        query(first, "UPDATE tasks SET hints = 'later' WHERE id = 3")
+
+    query(other, "UPDATE ralphgen_claims SET session = NULL, expires = NULL")
+    assert "skipped" not in synced(other).stderr
+    synced(first)
+    assert rows_of(first) == rows_of(other)
+    assert [3] == needed(other, "A three") == needed(other, "Show the form")
+    assert [number(other, "B one")] == needed(other, "B three")
+    assert [(number(other, "B one"), 1)] == query(
+        other, "SELECT task_id, token FROM ralphgen_claims"
+    )
+    found = query(other, "SELECT body, title FROM task_comments JOIN tasks ON tasks.id = task_id")
+    assert {("A on 3", "A one"), ("B on 3", "B one"), ("late", "B one")} <= {*found}
+    assert 0 == ralphgen("check", other).returncode
+
+
+def test_a_conflict_skips_its_row_until_one_side_is_chosen(first: Path) -> None:
+    other = clone(first, "b")
+    query(first, "UPDATE tasks SET title = 'One', hints = 'h' WHERE id = 1")
+    query(other, "UPDATE tasks SET title = 'Two' WHERE id = 1")
+    query(first, "UPDATE tasks SET hints = 'A' WHERE id = 2")
+    add_task(first, "A one", 1)
+    add_task(other, "B one", 1)
+    add_comment(other, 1, "B on 1")
+    synced(first)
+
+    for _ in range(2):
+        done = ralphgen("sync", "--project", other)
+        assert (1, 1) == (done.returncode, done.stderr.count("is "))
+        assert 'task 1: "title" is "Two" here and "One" there' in done.stderr
+        assert [("Two", None)] == query(other, "SELECT title, hints FROM tasks WHERE id = 1")
+        assert [("A",)] == query(other, "SELECT hints FROM tasks WHERE id = 2")
+        assert {number(other, "A one"), number(other, "B one")} == {3, 4}
+        synced(first)
+        assert [("One", "h")] == query(first, "SELECT title, hints FROM tasks WHERE id = 1")
+        assert 4 == number(first, "B one")
+        assert ("B on 1",) in query(first, "SELECT body FROM task_comments")
+        query(first, "UPDATE tasks SET priority = 'high' WHERE id = 1")
+
+    assert 0 == ralphgen("sync", "--ours", "--project", other).returncode
+    synced(first)
+    assert rows_of(first) == rows_of(other)
+    assert [("Two", "h", "high")] == query(
+        first, "SELECT title, hints, priority FROM tasks WHERE id = 1"
+    )
+
+
+def test_removed_rows_that_are_needed_are_conflicts_of_their_own(first: Path) -> None:
+    other = clone(first, "b")
+    add_task(first, "A one")
+    query(first, "DELETE FROM tasks WHERE id = 2")
+    synced(first)
+    add_comment(other, 2, "mine")
+    add_task(other, "B one", 2)
+
+    done = ralphgen("sync", "--project", other)
+
+    assert (1, 'add task 3 "A one"') == (done.returncode, done.stdout.splitlines()[-1])
+    assert "task 2 was deleted there, but " in done.stderr
+    assert 3 == number(other, "A one")
+    synced(first)
+    assert [] == query(first, "SELECT id FROM tasks WHERE title = 'B one' OR id = 2")
+    query(other, "DELETE FROM task_comments WHERE body = 'mine'")
+    query(other, "UPDATE tasks SET depends_on = '[]' WHERE title = 'B one'")
+    synced(other)
+    synced(first)
+    assert rows_of(first) == rows_of(other)
+    assert 4 == number(first, "B one")

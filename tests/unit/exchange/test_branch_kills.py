@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, refused
+from command_line import ralphgen
 from driving import query
 from git_merges import GIT, git
 from row_branches import (
@@ -120,28 +120,6 @@ def test_processes_of_one_clone_wait_for_each_other(tmp_path: Path) -> None:
     for process in running:
         process.communicate()
     assert 1 == len(git(root, "log", "--oneline", tip(root)).splitlines())
-
-
-def test_a_claimed_task_keeps_its_number_until_its_session_ends(tmp_path: Path) -> None:
-    first = first_clone(tmp_path)
-    merge_rows(first)
-    other = clone(first, "b")
-    add_task(first, "A one")
-    add_task(other, "B one")
-    synced(first)
-    sql = (
-        "INSERT INTO ralphgen_claims (task_id, session, token, taken, expires) "
-        "VALUES (3, 's', 1, '2026-01-01T00:00:00Z', '2999-01-01T00:00:00Z')"
-    )
-    query(other, sql)
-    before = rows_of(other)
-
-    assert "the numbers of tasks in work: 3" in refused("sync", "--project", other)
-    assert before == rows_of(other)
-    query(other, "UPDATE ralphgen_claims SET session = NULL, expires = NULL")
-    synced(other)
-    assert 4 == number(other, "B one")
-    assert [(4, 1)] == query(other, "SELECT task_id, token FROM ralphgen_claims")
 
 
 def test_the_ledger_follows_a_number(tmp_path: Path) -> None:

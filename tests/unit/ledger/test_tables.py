@@ -49,6 +49,7 @@ FIRST_VERSION = (
     "ALTER TABLE ralphgen_ledger DROP COLUMN version",
     "ALTER TABLE ralphgen_ledger DROP COLUMN rows_imported",
     "ALTER TABLE ralphgen_ledger DROP COLUMN rows_exported",
+    "ALTER TABLE ralphgen_ledger DROP COLUMN rows_skipped",
     "ALTER TABLE ralphgen_ledger ADD COLUMN version INTEGER NOT NULL DEFAULT 1",
 )
 
