@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -51,6 +52,7 @@ from ralphgen.exchange.rows import (
     same,
     shown_key,
     spelled,
+    spelled_line,
     spelled_lines,
     table_order,
 )
@@ -147,14 +149,14 @@ def sync(
     done = Synced()
     with branch.locked():
         for attempt in range(PUSHES):
-            theirs = branch.fetched() if branch.has_remote else None
+            theirs, own = branch.fetched() if branch.has_remote else None, None
             if theirs is not None:
-                more = _taken_in(branch, theirs, say, prefer=prefer, dry_run=dry_run)
+                more, own = _taken_in(branch, theirs, say, prefer=prefer, dry_run=dry_run)
                 changes, moved = (*done.changes, *more.changes), (*done.moved, *more.moved)
                 done = replace(more, changes=changes, moved=moved)
             if dry_run:
                 break
-            commit = branch.write(theirs)
+            commit = branch.write(theirs, own)
             if not branch.has_remote:
                 break
             if commit == theirs or branch.pushed(commit):
@@ -202,8 +204,8 @@ def adopt_rows(root: Path, say: Say) -> None:
     if commit is None or any(branch.marks()) or any(key[0] == "tasks" for key in own.rows):
         return
     with branch.locked():
-        found = _taken_in(branch, commit, say, is_new=True)
-        branch.write(commit)
+        found, written = _taken_in(branch, commit, say, is_new=True)
+        branch.write(commit, written)
     tasks = sum(edit.key[0] == "tasks" for edit in found.changes)
     say(f'read {tasks:,} tasks from the branch "{branch.name}"')
 
@@ -217,7 +219,8 @@ def rows_behind(root: Path) -> tuple[str, ...] | None:
     if branch is None or not _has_rows(root):
         return None
     own = read_own(root)
-    files, found = _files(own), branch.files(branch.ref, must=False)
+    branch.written = _Written(own)
+    files, found = branch.written.files, branch.files(branch.ref, must=False)
     differing = {
         name: blob
         for name, blob in found.items()
@@ -258,6 +261,7 @@ class _Branch:
         self.tracking = f"refs/remotes/{remote}/{name}"
         self.has_remote = any(key.startswith(f"remote.{remote}.") for key, _ in settings_of(root))
         self._repository = found
+        self.written: _Written | None = None  # the rows when they were last read
         self._settings: list[tuple[str, str]] | None = None
 
     @contextmanager
@@ -341,11 +345,13 @@ class _Branch:
         """
         wanted = [(name, blob) for name, blob in files.items() if blob not in known]
         texts = read_files_of_git(self.root, [blob.encode() for _, blob in wanted])
-        for (name, blob), text in zip(wanted, texts or [None] * len(wanted), strict=True):
-            if text is None:
+        for (name, blob), data in zip(wanted, texts or [None] * len(wanted), strict=True):
+            if data is None:
                 raise ProjectError(f'git cannot read "{name}" of "{self.name}"', "git fsck")
             place = f"{self.name}:{name}"
-            known[blob] = lines_in(decoded(text, place), place, tables, is_own=is_own)
+            read = self.written.by_line if self.written else {}
+            text = decoded(data, place)
+            known[blob] = lines_in(text, place, tables, is_own=is_own, known=read)
         rows: dict[Key, Row] = {}
         for name, blob in files.items():
             if twice := rows.keys() & known[blob].keys():
@@ -384,16 +390,17 @@ class _Branch:
             raise ProjectError(text, "check your access to it, and its rules", _tail(ended))
         return False
 
-    def write(self, theirs: str | None) -> str:
+    def write(self, theirs: str | None, own: Own | None = None) -> str:
         """Commit the rows of the database if they differ from the branch; return its commit.
 
-        The branch then contains `theirs`, whose rows the database has. Raises `ProjectError` for a
+        The branch then contains `theirs`, whose rows the database has. `own` are the rows if they
+        have just been written. Raises `ProjectError` for a
         branch that is checked out or holds something else, and without a ledger.
         """
         self._refuse_checked_out()
         if read_state(self.root).version is None:
             raise no_ledger()
-        tip, own = self.commit(self.ref), read_own(self.root)
+        tip, own = self.commit(self.ref), own or read_own(self.root)
         parents = [one for one in (theirs, tip) if one is not None]
         if theirs and tip:
             parents = [tip] * self._contains(tip, theirs) or [theirs]
@@ -403,7 +410,8 @@ class _Branch:
         if skipped and known:
             rows = own.ordered(self.rows(known, own.tables, {}, is_own=True))
             own = replace(own, rows=_Skipped.of(skipped, own).kept(own, rows))
-        tree = self._tree(_files(own), known)
+        self.written = _Written(own, self.written)
+        tree = self._tree(self.written.files, known)
         commit = parents[0] if parents else ""
         if len(parents) != 1 or tree != self._said("rev-parse", f"{commit}^{{tree}}"):
             commit = self._committed(tree, parents)
@@ -519,17 +527,35 @@ def _branch_of(root: Path, *, must: bool = True) -> _Branch | None:
     return _Branch(root, settings.git.rows, settings.loop.remote or "origin")
 
 
-def _files(own: Own) -> dict[str, str]:
-    """Return the files of the branch; a table of the project has one even without rows.
+class _Written:
+    """The rows of a database as files of lines, for the branch.
 
-    So a table without rows differs from one that another clone does not have.
+    A table of the project has a file even without rows: so it differs from a table that another
+    clone does not have. `by_line` has the rows of the lines, `lines` each row with its line.
     """
-    found: dict[str, dict[Key, Row]] = {
-        _name(table.name): {} for table in own.tables.values() if not table.is_ralphs
-    }
-    for key, row in own.rows.items():
-        found.setdefault(_file_of(key, own), {})[key] = row
-    return {name: "".join(spelled_lines(rows)) for name, rows in found.items()}
+
+    def __init__(self, own: Own, before: "_Written | None" = None) -> None:
+        """Take the lines of unchanged rows from those `before`."""
+        self.by_line: dict[str, tuple[Key, Row]] = {}
+        self.lines: dict[Key, tuple[Row, str]] = {}
+        found: dict[str, list[str]] = {
+            _name(table.name): [] for table in own.tables.values() if not table.is_ralphs
+        }
+        known = before.lines if before else {}
+        for key in sorted(own.rows, key=_order):
+            row = own.rows[key]
+            old, line = known.get(key, ({}, ""))
+            if old is not row and not _identical(old, row):
+                line = spelled_line(key[0], row)
+            self.lines[key] = row, line
+            self.by_line[line] = key, row
+            found.setdefault(_file_of(key, own), []).append(line)
+        self.files = {name: "".join(f"{line}\n" for line in lines) for name, lines in found.items()}
+
+
+def _identical(one: Row, other: Row) -> bool:
+    """Return whether two rows are written as the same line: 1 is not 1.0."""
+    return one == other and [*map(type, one.values())] == [*map(type, other.values())]
 
 
 def _file_of(key: Key, own: Own) -> str:
@@ -541,6 +567,7 @@ def _file_of(key: Key, own: Own) -> str:
     return _name(f"{key[0]}-{at:04}")
 
 
+@cache
 def _name(text: str) -> str:
     return f"{quote(text, safe='', errors='replace')}.jsonl"
 
@@ -564,15 +591,18 @@ def _taken_in(
     prefer: Side | None = None,
     dry_run: bool = False,
     is_new: bool = False,
-) -> Synced:
-    """Merge the rows of a commit into the database; return the changes.
+) -> tuple[Synced, Own | None]:
+    """Merge the rows of a commit into the database; return the changes, and the rows afterwards.
+
+    These are None if they were not read again.
 
     With `is_new` the database is one that `init` has just made, and takes all of theirs.
     """
     base = None if is_new else branch.common(theirs)
     if base == theirs and not branch.marks()[2]:
-        return Synced()
-    return _Merge(branch, theirs, base, prefer=prefer, dry_run=dry_run, is_new=is_new).merged(say)
+        return Synced(), None
+    work = _Merge(branch, theirs, base, prefer=prefer, dry_run=dry_run, is_new=is_new)
+    return work.merged(say), work.own
 
 
 @dataclass(frozen=True, slots=True)
@@ -649,6 +679,7 @@ class _Merge:
         dry_run: bool,
         is_new: bool,
     ) -> None:
+        self.own: Own | None = None
         self._moved: list[str] = []
         self._waiting: list[str] = []
         self._branch = branch
@@ -690,6 +721,7 @@ class _Merge:
             if found.changes:
                 database.closing(lambda _: True, lambda: writer.write(found.changes))
                 record_reason(database, session, IMPORTED, database.closed_tasks(), TOOL)
+                self.own = replace(own, rows=writer.rows)
             kept = _Skipped(
                 {
                     key: base.get(key)
@@ -804,9 +836,10 @@ class _Merge:
         by_file: dict[str, dict[Key, Row]] = {}
         for key, row in own.rows.items():
             by_file.setdefault(_file_of(key, own), {})[key] = row
+        written = self._branch.written = _Written(own, self._branch.written)
         return {
             blob: by_file.get(name, {})
-            for name, text in _files(own).items()
+            for name, text in written.files.items()
             if (blob := self._files.get(name)) and object_of(text, blob) == blob
         }
 

@@ -262,6 +262,11 @@ def _is_another(
 
 def _with_free_numbers(base: Rows, ours: Rows, theirs: Rows, older: Sequence[Rows]) -> Rows:
     """Return their rows, with unused numbers for new comments."""
+    if not any(
+        key[0] == COMMENTS and ours.get(key, row) is not row and _differing(ours[key], row)
+        for key, row in theirs.items()
+    ):
+        return theirs
     taken = [key[1] for key in (*ours, *theirs) if key[0] == COMMENTS and isinstance(key[1], int)]
     highest = max(taken, default=0)
     known = {_said(row) for key, row in ours.items() if key[0] == COMMENTS}
@@ -389,10 +394,11 @@ def broken_references(
     A row that was already missing on one of the two sides before the merge is ignored, and so are
     tasks whose number is in `awaited`.
     """
-    before = {missing for side in sides for missing, _ in _missing(side)}
+    absent = [*_missing(rows)]
+    before = {missing for side in sides for missing, _ in _missing(side)} if absent else set()
     before |= {("tasks", number) for number in awaited}
     found: dict[tuple[str, Value], list[Key]] = {}
-    for missing, key in _missing(rows):
+    for missing, key in absent:
         if missing not in before:
             found.setdefault(missing, []).append(key)
     return [
@@ -420,10 +426,10 @@ def unreadable_lists(sides: Sequence[Rows], rows: Rows) -> list[str]:
 
 def circle(sides: Sequence[Rows], rows: Rows) -> str:
     """Return the sentence on tasks that wait for each other; empty if a side has such too."""
-    if any(map(_circle, sides)):
-        return ""
     found = _circle(rows)
-    return f"tasks would wait for each other: {' → '.join(map(str, found))}" if found else ""
+    if not found or any(map(_circle, sides)):
+        return ""
+    return f"tasks would wait for each other: {' → '.join(map(str, found))}"
 
 
 def _circle(rows: Rows) -> list[RowKey]:
@@ -452,13 +458,14 @@ def _named(parent: str, value: Value) -> str:
 
 
 def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
+    by_table = _by_table(rows)
     known: Mapping[str, set[RowKey]] = {
-        parent: {name for table, name in rows if table == parent} for _, _, parent in REFERENCES
+        parent: {key for _, key in by_table.get(parent, ())} for _, _, parent in REFERENCES
     }
     for table, column, parent in REFERENCES:
-        for key, row in rows.items():
+        for key, row in by_table.get(table, {}).items():
             value = row.get(column)
-            if key[0] == table and value is not None and value not in known[parent]:
+            if value is not None and value not in known[parent]:
                 yield (parent, value), key
     for task, needed in _dependencies(rows).items():
         for one in dict.fromkeys(needed):
@@ -475,11 +482,12 @@ _Broken = tuple[Any, ...]  # of a foreign key: table, number of the row, parent,
 class EditWriter:
     """Writes edits of a project's rows within a transaction that writes.
 
-    `masked` are the names of disciplines with unknown secrets.
+    `masked` are the names of disciplines with unknown secrets. `rows` are the rows afterwards.
     """
 
     def __init__(self, database: "Database", own: Own) -> None:
         """Write to `database`, whose rows are `own`."""
+        self.rows = own.rows
         self.masked: dict[str, None] = {}
         self._database = database
         self._own = own
@@ -584,7 +592,7 @@ class EditWriter:
     def _refuse_loss(self, edits: Sequence[RowEdit]) -> None:
         """Raise `ProjectError` if rows or references have disappeared without an edit."""
         own, edited = self._own, {edit.key for edit in edits}
-        now = own.ordered(read_rows(self._database, own.tables))
+        self.rows = now = own.ordered(read_rows(self._database, own.tables))
         problems = []
         for key in after(own.rows, tuple(edits)):
             before = own.rows.get(key, {})

@@ -255,12 +255,17 @@ def unmasked(before: Value, after: Value) -> Value:
 
 def spelled_lines(rows: Rows) -> Iterator[str]:
     """Yield the rows as lines of JSON, by table and key; the same rows give the same lines."""
-    for table, key in sorted(rows, key=_order):
-        row = {
-            name: value if type(value) in _WRITTEN else _json_value(value)
-            for name, value in sorted(rows[table, key].items())
-        }
-        yield escaped(_SPELL({"table": table, "row": row})) + "\n"
+    for key in sorted(rows, key=_order):
+        yield spelled_line(key[0], rows[key]) + "\n"
+
+
+def spelled_line(table: str, row: Row) -> str:
+    """Return a row as a line of JSON, without the line end."""
+    values = {
+        name: value if type(value) in _WRITTEN else _json_value(value)
+        for name, value in sorted(row.items())
+    }
+    return escaped(_SPELL({"table": table, "row": values}))
 
 
 def stored_value(value: Any) -> Value:
@@ -409,12 +414,20 @@ def lines_in(
     *,
     is_own: bool = False,
     left_out: list[str] | None = None,
+    known: Mapping[str, tuple[Key, Row]] | None = None,
 ) -> Rows:
-    """Return the rows in a text as `read_lines` does; `path` is its place in messages."""
+    """Return the rows in a text as `read_lines` does; `path` is its place in messages.
+
+    `known` has the rows of lines that need not be read again.
+    """
+    known = known or {}
     rows: dict[Key, Row] = {}
     problems: list[Problem] = []
     first: Problem | None = None
     for number, line in enumerate(text.split("\n"), start=1):
+        if (old := known.get(line)) and old[0] not in rows:
+            rows[old[0]] = old[1]
+            continue
         if not line.strip():
             continue
         try:
@@ -440,9 +453,11 @@ def lines_in(
 
 def refuse_unknown_columns(rows: Rows, columns: Mapping[str, Sequence[str]], shown: str) -> None:
     """Raise `ProjectError` for tables and columns that the project does not have, or hides."""
+    known = {table: {*names} for table, names in columns.items()}
     named: dict[tuple[str, str], None] = {}
     for (table, _), row in rows.items():
-        named.update(((table, column), None) for column in row)
+        if not row.keys() <= known.get(table, set()):
+            named.update(((table, column), None) for column in row)
     problems = [
         Problem(
             f'{shown}: this project has no column "{table}.{column}"',
