@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ran
+from containing import CONTAINING
 from driving import create_project, query
 from messages_api import calls, says
 from test_claude_code import MODULES, TASK, played
@@ -17,7 +18,7 @@ from test_other_agents import played as played_by
 pytestmark = [
     pytest.mark.interop,
     pytest.mark.skipif(not MODULES, reason="RALPHGEN_NODE_MODULES names no folder of packages"),
-    pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed"),
+    CONTAINING,
 ]
 
 

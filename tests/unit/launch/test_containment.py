@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from command_line import RALPHGEN, ralphgen, ran
+from containing import CONTAINING
 from driving import query
 from lifelines import until
 
@@ -27,20 +28,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
 from ralphgen.runtime.processes.sandbox import contained, python_command
 
-
-def _lacking() -> str:
-    """Return why this machine cannot contain anything, empty if it can."""
-    if shutil.which("bwrap") is None:
-        return "bubblewrap is not installed"
-    probe = ["bwrap", "--unshare-all", "--unshare-user", "--ro-bind", "/", "/", "true"]
-    done = subprocess.run(probe, capture_output=True, text=True, check=False)
-    return f"no user namespaces: {done.stderr.strip()}" if done.returncode else ""
-
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(_lacking()), reason=_lacking() or "it can"),
-]
+pytestmark = [pytest.mark.slow, CONTAINING]
 NOBODY = 65_534
 ADD_KEY, READ, SESSION_KEYRING = 248, 11, -3
 KEYCTL = 250
@@ -78,7 +66,7 @@ class Shell:
         )
 
 
-@pytest.fixture(params=["root", "user"])
+@pytest.fixture(params=["root", pytest.param("user", marks=pytest.mark.thorough)])
 def inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
     if request.param == "user" and os.geteuid():
         pytest.skip("the tests run as an ordinary user")
@@ -228,6 +216,7 @@ def test_no_process_outside_is_seen_or_signalled(inside: Shell) -> None:
         victim.wait()
 
 
+@pytest.mark.thorough
 def test_a_process_that_leaves_its_session_ends_with_it(inside: Shell) -> None:
     inside("setsid nohup sh -c 'sleep 2; touch survived' >/dev/null 2>&1 & disown; exit 0")
     time.sleep(3)
@@ -440,6 +429,7 @@ def test_a_contained_agent_proves_its_task_by_checks_that_run_inside(tmp_path: P
     assert [] == left
 
 
+@pytest.mark.thorough
 def test_a_contained_loop_merges_what_contained_checks_have_passed(tmp_path: Path) -> None:
     root, home = (
         attacked_project(tmp_path / "p", f"open('built', 'w').close()\n{ATTACK}"),
@@ -502,6 +492,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("signal", [SIGKILL, SIGTERM, SIGINT])
 def test_nothing_remains_of_a_contained_session_that_is_killed(tmp_path: Path, signal: int) -> None:
     root = attacked_project(tmp_path / "p", WAIT)
