@@ -436,7 +436,6 @@ class Run:
         finally:
             with self._changed:
                 self._merging = False
-                self._changed.notify_all()
 
     def rest(self, seconds: float) -> None:
         """Wait for so many seconds, or until a session ends."""

@@ -1,6 +1,7 @@
 """The remaining limits of a loop: its budgets, its stops and its pauses, with a fake clock."""
 
 import threading
+import time
 
 import pytest
 
@@ -68,6 +69,26 @@ def test_it_looks_again_while_another_works_and_when_a_session_has_ended() -> No
     assert run.stopped is None
     run.nothing_ready(job_of(run))
     assert StopReason("no task is ready", 0, "nothing_ready") == run.stopped
+
+
+def test_a_pause_is_not_cut_short_by_a_look_at_the_merge_queue() -> None:
+    run = Run(Limits(), poll=0.3)
+    job, over = job_of(run), threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.01):
+            with run.merging():
+                pass
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    began = time.monotonic()
+    run.nothing_ready(job, waits=True)
+    seconds = time.monotonic() - began
+    over.set()
+    looking.join()
+
+    assert seconds >= 0.3
 
 
 def test_it_stops_after_so_many_tasks() -> None:
