@@ -47,6 +47,7 @@ def test_work_comes_into_the_named_branch_and_main_never_moves(tmp_path: Path) -
 
 def test_a_second_task_is_proved_against_the_branch_that_it_began_at(tmp_path: Path) -> None:
     project = repository(tmp_path, 2, {"*": [WORKS]})
+    query(project.root, "UPDATE tasks SET depends_on = '[1]' WHERE id = 2")
 
     project.loop("--worktrees", "--onto", NIGHT)
 
@@ -172,7 +173,8 @@ def test_trailers_follow_the_configured_ones_and_no_title_forges_one(tmp_path: P
 
     trailers = git(project.root, "log", "-1", "--format=%(trailers:only)", NIGHT).split("\n")
     names = [line.partition(":")[0] for line in trailers if line]
-    assert ["Reviewed-by", "Ralphgen-Task", "Ralphgen-Session", "Ralphgen-Proof"] == names
+    own = [f"Ralphgen-{name}" for name in ("Task", "Session", "Proof", "Batch")]
+    assert ["Reviewed-by", *own] == names
     assert "Ralphgen-Task: 1" in trailers
 
 
