@@ -1,8 +1,8 @@
 """The merge queue of a branch: merges everything that waits, and runs the checks once.
 
-Work is merged in memory, one merge commit after the other. The checks run on the last one, and the
-branch moves to it if they pass. If they fail, a binary search finds the entry that makes the
-difference. The rows of the queue are in the ledger; one process at a time runs it.
+Work is merged in memory if possible, one merge commit after the other. The checks run on the last
+one, and the branch moves to it if they pass. If they fail, a binary search finds the entry that
+makes the difference. The rows of the queue are in the ledger; one process at a time runs it.
 """
 
 import os
