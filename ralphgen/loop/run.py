@@ -325,6 +325,8 @@ class Run:
         self._outcomes: dict[str, int] = {}
         self._behind: set[int] = set()
         self._stuck: set[int] = set()
+        self._pending: set[int | None] = set()  # tasks whose work waits to be merged
+        self._merged: set[int | None] = set()  # tasks merged before their session ended
         self._since_review = 0
         self._outages = 0
         self._away_ends = 0.0
@@ -407,7 +409,11 @@ class Run:
             self._running.remove(job)
             self._ended += 1
             self._troubles = self._outages = 0
-            self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
+            if outcome == PENDING and task in self._merged:
+                self._merged.remove(task)
+            else:
+                self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
+                self._pending.update([task] if outcome == PENDING else ())
             self._costs.take({"cost_usd": cost, "estimated_usd": estimate})
             charged = estimate if cost is None else cost
             self._spent += charged if charged is not None else job.cost or 0.0
@@ -446,7 +452,11 @@ class Run:
         """Record the final outcome of a task whose work waited in the merge queue."""
         with self._changed:
             self._ended += 1
-            self._outcomes[PENDING] = max(self._outcomes.get(PENDING, 0) - 1, 0)
+            if task in self._pending:
+                self._pending.remove(task)
+                self._outcomes[PENDING] -= 1
+            else:
+                self._merged.add(task)
             self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
             self._count(task, outcome)
             self._changed.notify_all()

@@ -274,6 +274,15 @@ def test_a_merge_that_had_to_wait_counts_when_it_is_made() -> None:
     assert job_of(run).review
 
 
+def test_a_merge_that_is_made_before_its_session_ends_is_not_pending() -> None:
+    run = start_run(Limits())
+    job = job_of(run)
+    run.merged(1, "done")
+    run.ended(job, 1, "merge pending", None)
+
+    assert {"done": 1} == run.totals.outcomes
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("30s", 30), ("10m", 600), ("4h", 14_400), (" 2d ", 172_800)]
 )
