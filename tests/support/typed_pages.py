@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import shutil
 import socket
 import subprocess
@@ -15,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Thread
 
-from command_line import RALPHGEN, ralphgen, warm_process
+from command_line import RALPHGEN, warm_process
 
 SQLITE = f"""#!{sys.executable}
 import sqlite3, sys
@@ -135,21 +134,3 @@ def type_page(page: str, folder: Path, place: Path) -> int:
             place = Path((folder / "place").read_text(encoding="utf-8").strip())
             count += 1
     return count
-
-
-def block(page: str, kind: str) -> str:
-    """Return the first block of a page that holds text of this kind, such as TOML."""
-    found = re.search(rf"```{kind}\n(.*?)```", page, re.DOTALL)
-    assert found is not None
-    return found[1]
-
-
-def said_by_commands(page: str, root: Path) -> list[str]:
-    """Run the commands of a page's shell block in a project; return the output of each."""
-    said = []
-    for line in block(page, "sh").splitlines():
-        words = shlex.split(line, comments=True)[1:]
-        done = ralphgen(*words, *(["--no-install"] if words == ["regen"] else []), cwd=root)
-        assert 0 == done.returncode, f"{words}\n{done.stderr}"
-        said.append(done.stdout)
-    return said

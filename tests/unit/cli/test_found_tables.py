@@ -1,7 +1,6 @@
-"""The commands of docs/tables.md work literally, and tables can be found and added."""
+"""Tables without tools can be found and added."""
 
 import json
-import re
 import tomllib
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from command_line import ralphgen, ran, refused
 from driving import create_project
 
 pytestmark = pytest.mark.slow
-PAGE = Path(__file__).parents[3] / "docs/tables.md"
 TABLES = """
 CREATE TABLE risks (
     id INTEGER PRIMARY KEY, title TEXT NOT NULL, severity INTEGER, owner TEXT, notes TEXT,
@@ -20,21 +18,6 @@ CREATE TABLE "odd 'name" (id INTEGER PRIMARY KEY);
 CREATE VIEW categories AS SELECT title FROM risks;
 CREATE VIRTUAL TABLE found USING fts5(title);
 """
-
-
-@pytest.mark.thorough
-def test_the_commands_and_the_settings_of_the_page_work(tmp_path: Path) -> None:
-    root = create_project(tmp_path / "p", TABLES)
-    page = PAGE.read_text(encoding="utf-8")
-    (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    for line in block.splitlines():
-        words = line.partition("#")[0].split()
-        ran(*words[1:], *(["--no-install"] if words[1] == "regen" else []), cwd=root)
-    assert "create_risk" in (root / ".ralph/mcp/ralph/risks.py").read_text(encoding="utf-8")
-
-    (settings,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    (root / ".ralph/ralphgen.toml").write_text(settings, encoding="utf-8")
-    ran("regen", "--no-install", "--allow-removals", cwd=root)
 
 
 @pytest.mark.thorough
