@@ -37,7 +37,7 @@ QUESTIONS = {
         "Run two tasks in parallel",
     ),
     "An agent did nonsense: how do I take it back?": ("docs/loop.md", "What was changed"),
-    "How do I bring my tasks from another tool?": ("docs/moving.md", "First a project"),
+    "How do I bring my tasks from another tool?": ("docs/import.md", "Import and export"),
     "How do we work as a team, on many machines?": ("docs/team.md", "2. Rows in PostgreSQL"),
     "How does an agent work without access to the database?": (
         "docs/http.md",
