@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from containing import CONTAINING
 from driving import quiet
 from figures import topic
 from processes import Server, conversation
 from projects import ours, project
+from proved_projects import git
 
 from ralphgen.emit.workflows import regenerate
 
@@ -102,6 +104,24 @@ def test_processor_time_compared_with_the_import_of_typer(tmp_path: Path) -> Non
         for _ in range(ROUNDS):
             for shown, (command, environment) in commands.items():
                 table.add(shown, "ms", processor_time(command, environment, root))
+
+
+@CONTAINING
+def test_contained_launches(tmp_path: Path) -> None:
+    """The processor time of a session whose agent ends at once, contained and not, in pairs."""
+    root = project(tmp_path / "project")
+    git(root, "init", "-q")
+    git(root, "add", "--all")
+    git(root, "commit", "-qm", "x")
+    programs = claude(tmp_path / "bin")
+    environment = {"PATH": f"{programs}{os.pathsep}{os.environ.get('PATH', '')}"}
+    launch = f"{RALPHGEN} launch interactive --print hi"
+    ways = {"not contained": launch, "contained": f"{launch} --sandbox"}
+    with topic("A session whose agent ends at once") as table:
+        for _ in range(ROUNDS):
+            for shown, command in ways.items():
+                words = ["sh", "-c", f"{command}; test $? = 6"]  # an agent that did nothing
+                table.add(shown, "CPU ms", processor_time(words, environment, root))
 
 
 def test_growth(tmp_path: Path) -> None:
