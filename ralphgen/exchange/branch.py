@@ -35,6 +35,7 @@ from ralphgen.exchange.merge import (
 from ralphgen.exchange.move import RECIPE, checked, take_time
 from ralphgen.exchange.rows import (
     LARGEST,
+    LARGEST_NUMBER,
     NAMED_ROWS,
     Key,
     MovedTable,
@@ -293,7 +294,7 @@ class _Branch:
         """
         imported, exported, _ = self.marks()
         known = [one for one in (imported, exported) if one and self.commit(one)]
-        if (exported is None or exported not in known) and (tip := self.commit(self.ref)):
+        if exported and exported not in known and (tip := self.commit(self.ref)):
             known.append(tip)
         found = ask_git(self.root, ["merge-base", theirs, *known]) if known else None
         if found is None and imported is not None:
@@ -722,13 +723,7 @@ class _Merge:
                 database.closing(lambda _: True, lambda: writer.write(found.changes))
                 record_reason(database, session, IMPORTED, database.closed_tasks(), TOOL)
                 self.own = replace(own, rows=writer.rows)
-            kept = _Skipped(
-                {
-                    key: base.get(key)
-                    for key in skipped
-                    if not _equal(theirs.get(key), base.get(key))
-                }
-            )
+            kept = _Skipped({key: base.get(key) for key in skipped})
             sql = f"UPDATE {MARKER} SET rows_imported = ?, rows_skipped = ?"
             database.change(sql, [self._commit, kept.text(own)])
             masks.update(writer.masked)
@@ -787,14 +782,22 @@ class _Merge:
             broken = self._broken(own, changes, theirs)
             if not broken:
                 return replace(found, changes=changes, conflicts={}), conflicts
-            conflicts += broken.values()
-            skipping = {*broken}
+            if self._prefer is None:
+                conflicts += [text for _, text in broken.values()]
+                skipping = {*broken, *(parent for parent, _ in broken.values())}
+            else:  # a row that one side needs stays, or comes back
+                needed = {parent for parent, _ in broken.values()}
+                back = [RowEdit("add", key, theirs[key]) for key in needed if key not in own.rows]
+                changes = (*(edit for edit in changes if edit.key not in needed), *back)
+                skipping = set()
 
-    def _broken(self, own: Own, changes: tuple[RowEdit, ...], theirs: Rows) -> dict[Key, str]:
-        """Return the edits that leave a row without one that it refers to, with the sentences."""
+    def _broken(
+        self, own: Own, changes: tuple[RowEdit, ...], theirs: Rows
+    ) -> dict[Key, tuple[Key, str]]:
+        """Return the edits that leave a row without another one, with that row and a sentence."""
         rows, edits = after(own.rows, changes), {edit.key: edit for edit in changes}
         gone = {key for key in edits if key not in rows}
-        found: dict[Key, str] = {}
+        found: dict[Key, tuple[Key, str]] = {}
         for key in rows if gone else edits:
             for _, parent in references(own, key, rows[key]):
                 if parent in rows:
@@ -802,10 +805,10 @@ class _Merge:
                 there = {at for _, at in references(own, key, theirs.get(key, {}))}
                 if parent in gone and parent not in there:
                     text = f"{shown_key(parent)} was deleted there, but {shown_key(key)} needs it"
-                    found[parent] = text
+                    found[parent] = parent, text
                 elif key in edits and parent in theirs:
                     text = f"{shown_key(key)} needs {shown_key(parent)}, which was deleted here"
-                    found[key] = text
+                    found[key] = parent, text
         return found
 
     def _rows(self, own: Own) -> tuple[Rows, Rows]:
@@ -851,6 +854,7 @@ class _Merge:
             for name, table in own.tables.items()
             if [table.kinds[column] for column in table.key] == ["INTEGER"]
             and not (table.is_ralphs and name == "metadata")
+            and table.key[0] not in table.references  # it has the number of its parent
         }
         ours = {key for key in own.rows if key[0] in numbered and key not in base and key in theirs}
         clashing = {
@@ -871,6 +875,10 @@ class _Merge:
         for key in sorted(clashing, key=_order):
             highest[key[0]] += 1
             found[key] = highest[key[0]]
+        for name, last in highest.items():
+            if last > LARGEST_NUMBER:
+                text = f'new rows of "{name}" would have numbers above {LARGEST_NUMBER}'
+                raise ProjectError(text, "give the row with that number a smaller one there")
         return found
 
     def _renumber(self, database: "Database", own: Own, moved: Mapping[Key, int]) -> Own:
@@ -881,7 +889,7 @@ class _Merge:
             if key[0] == "tasks" and isinstance(key[1], int)
         }
         self._moved[:] = [f"{shown_key(key)} is now {number}" for key, number in moved.items()]
-        rows = _Numbers(database, own, self._rows(own)[1], moved).write()
+        rows = _Numbers(database, own, *self._rows(own), moved).write()
         if not self._dry_run:
             self._branch.rename_work(tasks)
         return replace(own, rows=rows)
@@ -921,10 +929,11 @@ class _Numbers:
     """New numbers of rows, within a transaction that writes."""
 
     def __init__(
-        self, database: "Database", own: Own, base: Rows, moved: Mapping[Key, int]
+        self, database: "Database", own: Own, theirs: Rows, base: Rows, moved: Mapping[Key, int]
     ) -> None:
         self._database = database
         self._own = own
+        self._theirs = theirs
         self._base = base
         self._moved = moved
 
@@ -944,7 +953,9 @@ class _Numbers:
                 self._write_journal(key, changed)
             if key in self._moved:
                 changed[own.tables[key[0]].key[0]] = self._moved[key]
-            rows[key[0], self._moved.get(key, key[1])] = {**row, **changed} if changed else row
+            new = {**row, **changed} if changed else row
+            number = own.tables[key[0]].key_of(new) if changed else key[1]
+            rows[key[0], key[1] if number is None else number] = new
         for key in copied:
             table = own.tables[key[0]]
             database.change(
@@ -1034,7 +1045,7 @@ class _Numbers:
         if table is None or not table.is_ralphs:
             return {}
         rows: dict[Key, Row] = {}
-        taken = [key[1] for key in (*self._own.rows,) if key[0] == COMMENTS]
+        taken = [key[1] for key in (*self._own.rows, *self._theirs) if key[0] == COMMENTS]
         taken += [number for key, number in self._moved.items() if key[0] == COMMENTS]
         number = max((one for one in taken if isinstance(one, int)), default=0)
         for key, task in self._moved.items():

@@ -326,9 +326,30 @@ def test_removed_rows_that_are_needed_are_conflicts_of_their_own(first: Path) ->
     assert 3 == number(other, "A one")
     synced(first)
     assert [] == query(first, "SELECT id FROM tasks WHERE title = 'B one' OR id = 2")
-    query(other, "DELETE FROM task_comments WHERE body = 'mine'")
-    query(other, "UPDATE tasks SET depends_on = '[]' WHERE title = 'B one'")
-    synced(other)
+    assert 0 == ralphgen("sync", "--ours", "--project", other).returncode
     synced(first)
     assert rows_of(first) == rows_of(other)
-    assert 4 == number(first, "B one")
+    assert [2] == needed(first, "B one")
+    assert 2 == number(first, "Show the form")
+
+
+def test_a_new_row_that_needs_a_row_deleted_here_waits_for_a_decision(first: Path) -> None:
+    sql = "INSERT INTO features (name, display_name, acronym) VALUES ('old', 'O', 'OL')"
+    query(first, sql)
+    synced(first)
+    other = clone(first, "b")
+    query(other, "DELETE FROM features WHERE name = 'old'")
+    sql = "INSERT INTO tasks (feature, discipline, title) VALUES ('old', 'backend', 'A one')"
+    query(first, sql)
+    synced(first)
+
+    done = ralphgen("sync", "--project", other)
+
+    assert 1 == done.returncode
+    assert 'task 3 needs the row "old" of features, which was deleted here' in done.stderr
+    synced(first)
+    assert 3 == number(first, "A one")
+    assert 0 == ralphgen("sync", "--ours", "--project", other).returncode
+    synced(first)
+    assert rows_of(first) == rows_of(other)
+    assert 3 == number(other, "A one")
