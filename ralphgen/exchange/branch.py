@@ -745,7 +745,7 @@ class _Merge:
         return done
 
     def _in_work(self, database: "Database") -> set[Key]:
-        """Return the tasks that a session or the queue of merges knows by their numbers."""
+        """Return the tasks of live sessions, of their work trees and of the merge queue."""
         held = {*live_claims(database)} | self._branch.worked_on()
         held |= {task for (task,) in database.rows(WAITING_MERGES)}
         return {("tasks", task) for task in held}
@@ -759,7 +759,7 @@ class _Merge:
         )
 
     def _plan(self, own: Own, skipped: set[Key], in_work: set[Key]) -> tuple[MergedRows, list[str]]:
-        """Return the edits without those of rows to skip, and the conflicts.
+        """Return the edits of all rows except the skipped ones, and the conflicts.
 
         Adds the rows of conflicts to `skipped`, and what refers to them.
         """
@@ -785,7 +785,7 @@ class _Merge:
             if self._prefer is None:
                 conflicts += [text for _, text in broken.values()]
                 skipping = {*broken, *(parent for parent, _ in broken.values())}
-            else:  # a row that one side needs stays, or comes back
+            else:  # a row that one side needs is kept or restored
                 needed = {parent for parent, _ in broken.values()}
                 back = [RowEdit("add", key, theirs[key]) for key in needed if key not in own.rows]
                 changes = (*(edit for edit in changes if edit.key not in needed), *back)
