@@ -148,6 +148,7 @@ def sync(
     if branch.has_remote:
         require_trust(root, git_items(root, remote=True), ask)
     done = Synced()
+    branch.refuse_checked_out()
     with branch.locked():
         for attempt in range(PUSHES):
             theirs, own = branch.fetched() if branch.has_remote else None, None
@@ -398,7 +399,7 @@ class _Branch:
         have just been written. Raises `ProjectError` for a
         branch that is checked out or holds something else, and without a ledger.
         """
-        self._refuse_checked_out()
+        self.refuse_checked_out()
         if read_state(self.root).version is None:
             raise no_ledger()
         tip, own = self.commit(self.ref), own or read_own(self.root)
@@ -449,7 +450,8 @@ class _Branch:
         out = [line.partition(" ")[0] for line in lines if line.partition(" ")[2]]
         return {int(one[1]) for ref in out if (one := re.match(rf"{BRANCHES[0]}(\d+)", ref))}
 
-    def _refuse_checked_out(self) -> None:
+    def refuse_checked_out(self) -> None:
+        """Raise `ProjectError` if a work tree has the branch checked out."""
         listed = ask_git(self.root, ["for-each-ref", "--format=%(worktreepath)", self.ref]) or b""
         head = ask_git(self.root, ["symbolic-ref", "--quiet", "HEAD"]) or b""
         if listed.strip() or os.fsdecode(head).strip() == self.ref:
