@@ -62,11 +62,12 @@ def project(folder: Path) -> None:
     git(root, "commit", "-qm", "x")
 
 
-PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger}
+PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger, "trust": stranger}
 
 
 @pytest.mark.parametrize(
-    "name", ["install", "checks", "gate", "night", "recipes", "security", "troubleshooting"]
+    "name",
+    ["install", "checks", "gate", "night", "recipes", "security", "troubleshooting", "trust"],
 )
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
     page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
