@@ -15,7 +15,7 @@ IMPORT = re.split(r"(?m)^(?=## )", (DOCS / "import.md").read_text(encoding="utf-
 FOLDERS = {"task-master": "", "beads": "", "Backlog.md": "backlog", "spec-kit": ""}
 
 
-@pytest.mark.parametrize("name", ["tables", "queries", "custom-tools", "migrations"])
+@pytest.mark.parametrize("name", ["tables", "queries", "custom-tools", "migrations", "plugin"])
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
