@@ -15,7 +15,9 @@ IMPORT = re.split(r"(?m)^(?=## )", (DOCS / "import.md").read_text(encoding="utf-
 FOLDERS = {"task-master": "", "beads": "", "Backlog.md": "backlog", "spec-kit": ""}
 
 
-@pytest.mark.parametrize("name", ["tables", "queries", "custom-tools", "migrations", "plugin"])
+@pytest.mark.parametrize(
+    "name", ["tables", "queries", "custom-tools", "migrations", "plugin", "tasks-in-git"]
+)
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
     page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
 
