@@ -614,7 +614,7 @@ def items_at(root: Path, commit: str) -> list[TrustItem]:
     return [
         *_items_in(root, config, table),
         *(item for item in same if item.digest in held),
-        *git_items(root, remote=config.loop.remote is not None),
+        *git_items(root, remote=config.uses_remote),
     ]
 
 
@@ -866,8 +866,8 @@ def worker_items(project: Project) -> list[TrustItem]:
     """Return the items that a clone without the database requires: it starts no server."""
     root = project.root
     words = words_items(read_words(root, prompt_names(root)), read_recipes(root))
-    remote = project.settings.loop.remote is not None
-    return [*own_items(project, {}, words, root), *git_items(root, remote=remote)]
+    git = git_items(root, remote=project.settings.uses_remote)
+    return [*own_items(project, {}, words, root), *git]
 
 
 def items_of(root: Path, discipline: str) -> list[TrustItem]:

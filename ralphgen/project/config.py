@@ -929,6 +929,11 @@ class Config(_Strict):
     http: HttpSettings | None = None
     db_schema: SchemaSettings = Field(default=SchemaSettings(), alias="schema")
 
+    @property
+    def uses_remote(self) -> bool:
+        """Whether ralphgen fetches from a remote of the repository and pushes to it."""
+        return self.loop.remote is not None or self.git.rows is not None
+
 
 def read_config(
     root: Path, kits: tuple[str, ...], settings: Mapping[str, type[BaseModel]] | None = None

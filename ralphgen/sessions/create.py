@@ -150,7 +150,7 @@ def project_items(root: Path) -> list[TrustItem]:
     """
     project = Project(root, as_served=True)
     server = server_items(project, trust_edited=False)
-    git = git_items(root, remote=project.settings.loop.remote is not None)
+    git = git_items(root, remote=project.settings.uses_remote)
     return [*server, *written_items(project), *git]
 
 

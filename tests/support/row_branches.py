@@ -8,10 +8,8 @@ from driving import create_project, query, quiet
 from engines import LEDGER, MARKER
 from git_merges import git
 
-from ralphgen.emit.trust import git_items
 from ralphgen.exchange.branch import sync
 from ralphgen.exchange.move import export_text
-from ralphgen.project.approvals import add_to_record
 
 BRANCH = "ralphgen/rows"
 CONFIG = f'[git]\nrows = "{BRANCH}"\n'
@@ -41,7 +39,6 @@ def first_clone(folder: Path, *statements: str, config: str = "") -> Path:
 
 def trusted(root: Path) -> Path:
     """The clone, whose remote the user has accepted: it is a path, and may have programs."""
-    add_to_record(root, [item.digest for item in git_items(root, remote=True)])
     done = ralphgen("trust", "--yes", "--project", root)
     assert 0 == done.returncode, done.stderr
     return root
