@@ -22,6 +22,7 @@ WRITTEN = (
     "LICENSE",
     "README.md",
     "docs/*.md",
+    "docs/*.svg",
     "examples/**/*",
     "fixtures/README.md",
     "ralphgen/README.md",

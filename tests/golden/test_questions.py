@@ -47,7 +47,7 @@ QUESTIONS = {
     "Is this a sandbox? What can an agent still do?": ("docs/security.md", "The main limit"),
     "Why does it refuse to start the server of my clone?": ("docs/security.md", "Trust"),
     "What does this exit code mean?": ("docs/commands.md", "Exit codes of launch"),
-    "What does this word mean?": ("docs/glossary.md", "Words that you meet"),
+    "What does this word mean?": ("docs/concepts.md", "Glossary"),
     "Which settings are there?": ("docs/settings.md", "Settings"),
     "How do I let agents run make or npm?": ("ralphgen/kits/dela/README.md", ""),
 }
