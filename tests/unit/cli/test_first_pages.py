@@ -67,7 +67,17 @@ PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger, "trust": st
 
 @pytest.mark.parametrize(
     "name",
-    ["install", "concepts", "checks", "gate", "night", "recipes", "security", "troubleshooting", "trust"],
+    [
+        "install",
+        "concepts",
+        "checks",
+        "gate",
+        "night",
+        "recipes",
+        "security",
+        "troubleshooting",
+        "trust",
+    ],
 )
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
     page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
