@@ -36,7 +36,7 @@ QUESTIONS = {
         "docs/worktrees.md",
         "Run two tasks in parallel",
     ),
-    "An agent did nonsense: how do I take it back?": ("docs/loop.md", "What was changed"),
+    "An agent did nonsense: how do I take it back?": ("docs/recovery.md", "Undo a session"),
     "How do I bring my tasks from another tool?": ("docs/import.md", "Import and export"),
     "How do we work as a team, on many machines?": ("docs/team.md", "2. Rows in PostgreSQL"),
     "How does an agent work without access to the database?": (

@@ -1,4 +1,4 @@
-"""The commands of docs/loop.md, typed one after the other in a project with tasks."""
+"""The commands of the pages on tasks and loops, typed one after the other in a project."""
 
 import json
 import os
@@ -10,7 +10,8 @@ from driving import create_project, query
 from planned_agent import Steps, claude_program, write_plan
 from proved_projects import git
 
-PAGE = Path(__file__).parents[3] / "docs/loop.md"
+DOCS = Path(__file__).parents[3] / "docs"
+PAGES = ("tasks", "recovery", "loop")
 TASKS = 12
 WORKS: Steps = ["begin", ["write", "task-{task}.txt", "done"], "done"]
 SPENT, NOT_ALL = 7, 1
@@ -19,8 +20,9 @@ ENDS = {"loop": {0, SPENT}, "undo": {0, NOT_ALL}, "doctor": {0, 1}}
 
 
 def lines() -> list[str]:
-    """The commands of the page's examples."""
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    """The commands of the pages' examples."""
+    text = "".join((DOCS / f"{page}.md").read_text(encoding="utf-8") for page in PAGES)
+    blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
     return [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
 
 
