@@ -220,7 +220,8 @@ def test_when_the_time_is_up_the_commands_of_the_agent_end_too(project: Path) ->
 
     assert 7 == session.done.returncode
     assert f"call Bash command={json.dumps(sleeping)[:40]}" in session.done.stdout
-    stopped, state, *_ = session.done.stderr.splitlines()
+    contained, stopped, state, *_ = session.done.stderr.splitlines()
+    assert "not contained" == contained
     assert "the session reached its time limit of 15 s: Claude Code was stopped" == stopped
     assert "task 7 is in_progress: out of time" == state
 
@@ -305,7 +306,8 @@ def test_without_a_prompt_the_first_request_holds_role_and_task(
     told = prose(session.api.asked[0]["messages"])
 
     assert 5 == session.done.returncode  # the task is open
-    first, second, _, last = session.done.stderr.splitlines()
+    contained, first, second, _, last = session.done.stderr.splitlines()
+    assert "not contained" == contained
     assert re.fullmatch(r"task 7 is in_progress: left open, 2 turns, \$0\.\d{4}, .* out", first)
     assert second.startswith("task 7 is still in_progress")
     assert "transcript.jsonl" in last
