@@ -312,7 +312,7 @@ def test_a_list_shows_what_runs_and_the_newest_first(project: Path, shelf: Path)
 
     keys = {"session_id", "recipe", "task_id", "feature", "discipline", "target_discipline"}
     keys |= {"agent", "model", "started", "ended", "outcome", "turns", "cost_usd"}
-    keys |= {"input_tokens", "output_tokens", "worktree", "merged"}
+    keys |= {"input_tokens", "output_tokens", "worktree", "merged", "worker", "contained"}
     assert keys | {"folder", "age_seconds", "running", "dry_run"} == set(first) == set(second)
     assert [newer.session_id, older.session_id] == [first["session_id"], second["session_id"]]
     assert [False, True] == [first["running"], second["running"]]
@@ -405,7 +405,7 @@ def test_a_dry_run_writes_its_own_folder_marked_and_nothing_else(project: Path) 
     done = ralphgen("launch", "task_execution", "--task", "1", "--dry-run", "--project", project)
     after = snapshot(project)
 
-    assert (0, "") == (done.returncode, done.stderr)
+    assert (0, "not contained\n") == (done.returncode, done.stderr)
     (made,) = [kept for kept in stored_sessions(project) if kept.dry_run]
     assert f"--mcp-config {made.folder}/mcp.json" in done.stdout
     own = made.folder.relative_to(project).as_posix()
