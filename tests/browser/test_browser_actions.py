@@ -131,10 +131,9 @@ class TestRecord:
             page.wait("#record", "hidden")
             add_tables(root)
             page.wait("#record h2")
-            query(root, "DROP TABLE ralphgen_ledger")
-            for table in ("sessions", "claims", "journal", "evidence", "questions"):
-                query(root, f"DROP TABLE ralphgen_{table}")
-            query(root, "DROP TABLE IF EXISTS ralphgen_unfinished")
+            sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'ralphgen%'"
+            for (table,) in query(root, sql):
+                query(root, f'DROP TABLE "{table}"')
             page.wait("#record", "hidden")
 
 

@@ -304,7 +304,8 @@ def test_a_list_shows_what_runs_and_the_newest_first(project: Path, shelf: Path)
     with running(project, *older.served[0].command[4:]) as wire:
         wire.shake_hands()
         aged(older.folder, 3 * 60 * 60 + 60)
-        shown = ralphgen("session", "list", "--project", project).stdout
+        wide = {"COLUMNS": "120"}
+        shown = ralphgen("session", "list", "--project", project, more=wide).stdout
         done = ralphgen("session", "list", "--json", "--project", project)
         wire.leave()
         wire.end()
@@ -321,7 +322,8 @@ def test_a_list_shows_what_runs_and_the_newest_first(project: Path, shelf: Path)
     )
     assert 3 * 60 * 60 <= second["age_seconds"] < 4 * 60 * 60
     lines = [line.split() for line in shown.splitlines()]
-    assert [older.session_id, "1", "auth", "backend", "3", "h", "running"] in lines
+    state = ["3", "h", "not", "contained", "running"]
+    assert [older.session_id, "1", "auth", "backend", *state] in lines
     assert [newer.session_id, "frontend", "0", "s"] == [*lines[1][:2], "0", "s"]
     assert [False, False] == [kept.running for kept in stored_sessions(project)]
 
