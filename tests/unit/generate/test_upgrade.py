@@ -24,10 +24,8 @@ EDITED = "specum/settings.py"
 KITS = ["ralph", "dela", "specum"]
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
+def lay_down(root: Path) -> None:
     """Create a project as left by 0.1.0, without files that an upgrade does not read."""
-    root = (tmp_path / "p").resolve()
     _, *parts = FILE.split(EARLIER.read_text("utf-8").replace("{root}", str(root)))
     for path, text in zip(parts[::2], parts[1::2], strict=True):
         place = root / path
@@ -40,6 +38,12 @@ def root(tmp_path: Path) -> Path:
         else:
             place.write_text(text, encoding="utf-8")
     accept(root)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = (tmp_path / "p").resolve()
+    lay_down(root)
     return root
 
 

@@ -138,7 +138,7 @@ def test_agent_stops_when_the_lease_ends_without_a_server(tmp_path: Path) -> Non
         finally:
             running.send_signal(signal.SIGTERM)
             _, told = running.communicate(timeout=120)
-    assert "the session lost the claim on its task" in told
+    assert "task 1 claim lost" in told
     assert [] == machine.log("end")
 
 
