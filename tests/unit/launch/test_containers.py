@@ -36,7 +36,7 @@ def podman(image: Path) -> str:
     Skips the test on a machine that cannot run one.
     """
     runtime = "--runtime runc --cgroup-manager cgroupfs " if shutil.which("runc") else ""
-    for name in ("etc", "proc", "sys", "dev", "tmp", "run", "usr", "work"):
+    for name in ("etc", "proc", "sys", "dev", "tmp", "run", "usr", "src"):
         (image / name).mkdir(parents=True)
     for name in ("bin", "lib", "lib64", "sbin"):
         (image / name).symlink_to(f"usr/{name}")
