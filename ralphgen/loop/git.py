@@ -281,7 +281,7 @@ class Git:
 
     def changes(self) -> list[str]:
         """Return the tracked files that differ from the commit; git enters no submodule."""
-        words = ("--porcelain", "--untracked-files=no", "--ignore-submodules=all", "-z")
+        words = ("--porcelain", "--untracked-files=no", "-z")
         listed = self.say("status", *words).split("\0")
         return [entry[3:] for entry in listed if entry[2:3] == " "]
 

@@ -67,6 +67,9 @@ WITHOUT_FILES = frozenset(
         *("update-ref", "var", "write-tree"),
     }
 )
+# These commands enter submodules, unless an option forbids it: `.gitmodules` has priority over
+# `diff.ignoreSubmodules`. An agent can write both, and filters for git to start in a submodule.
+ENTERING = ("diff", "diff-files", "status")
 FILE_OPTIONS = frozenset({"-m", "--modified", "--filters", "--textconv"})  # each starts a filter
 _FORMAT = rb"(?im)^\s*(objectformat|refstorage)\s*=\s*\"?(\w+)"
 _FILTER = re.compile(r"filter\..*\.(?:clean|smudge|process)", re.DOTALL)
@@ -145,11 +148,16 @@ def listed_settings(output: bytes) -> list[tuple[str, str]]:
 
 def _may_convert(words: Sequence[str]) -> bool:
     """Return whether a command may start a filter or a merge driver of the user."""
-    at = 0
-    while at < len(words) and words[at] == "-c":  # git ignores an alias for one of its commands
-        at += 2
-    command = words[at] if at < len(words) else ""
+    command = words[_command_at(words)]  # git ignores an alias for one of its commands
     return command not in WITHOUT_FILES or not FILE_OPTIONS.isdisjoint(words)
+
+
+def _command_at(words: Sequence[str]) -> int:
+    """Return the index of the command behind the options of git itself."""
+    at = 0
+    while words[at].startswith("-"):
+        at += 2 if words[at] == "-c" else 1
+    return at
 
 
 def _program() -> str | None:
@@ -178,8 +186,11 @@ def _run(
     program = _program()
     if program is None:
         raise FileNotFoundError("git is not installed")
+    at = _command_at(words)
+    stays = ("--ignore-submodules=all",) if words[at] in ENTERING else ()
+    always = (word for one in ALWAYS for word in ("-c", one))
     process = subprocess.Popen(
-        [program, *(word for one in ALWAYS for word in ("-c", one)), *words],
+        [program, *always, *words[: at + 1], *stays, *words[at + 1 :]],
         cwd=folder,
         env=environment,
         stdin=subprocess.PIPE if given else subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Filters of the user start outside of the work tree, and only then git lists the settings."""
+"""git starts filters of the user outside of the work tree, and none of a submodule."""
 
 import shutil
 from pathlib import Path
@@ -93,3 +93,35 @@ def test_only_commands_that_convert_files_list_the_settings(
     runs.append(len(log.read_text("utf-8").split()))
 
     assert [1, 3] == runs
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", "--porcelain"),
+        ("--no-optional-locks", "status", "--porcelain"),
+        ("diff", "HEAD"),
+        ("diff", "--ignore-submodules=dirty", "HEAD"),
+        ("diff-files",),
+    ],
+    ids=" ".join,
+)
+def test_no_filter_of_a_submodule_starts(
+    repository: Repository, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """An agent writes `.gitmodules`, and makes of the submodule a repository with a filter."""
+    root, inner = Path(repository.top), Path(repository.top, "sub")
+    write_files(inner, [("a.bin", "a\n")])
+    git(inner, "init", "--quiet")
+    git(inner, "add", "--all")
+    git(inner, "commit", "--quiet", "--message", "A")
+    git(root, "add", "--all")
+    modules = '[submodule "sub"]\n path = sub\n url = ../sub\n ignore = none\n'
+    write_files(root, [(".gitmodules", modules)])
+    git(inner, "config", "filter.evil.clean", f"touch '{tmp_path}/hit'; cat")
+    write_files(inner, [(".gitattributes", "*.bin filter=evil\n"), ("a.bin", "b\n")])
+
+    done = run_git(repository, words, settings=(), folder=repository.top)
+
+    assert 0 == done.code, done.errors
+    assert not (tmp_path / "hit").exists()
