@@ -42,6 +42,7 @@ from ralphgen.kits.project import Project
 from ralphgen.project.lookup import STRUCTURED
 from ralphgen.project.root import database_path, is_on_server, project_home
 from ralphgen.runtime.files import write_new
+from ralphgen.runtime.files.checkout import discard
 from ralphgen.runtime.files.main_tree import repository_of
 from ralphgen.runtime.processes.sandbox import (
     CHUNK,
@@ -60,6 +61,7 @@ LONGEST_FOLDER, SHORT_FOLDER = 60, "/tmp"  # the path of a socket has at most 10
 HTTPS = 443
 LOOPBACK = ("127.0.0.1:", "localhost:")
 MOST_HEAD = 1 << 16  # bytes of a request's head
+MOST_REFUSED = 100  # hosts to name
 GRACE = 5.0  # seconds for a server to end by itself
 PROBE = 20.0  # seconds
 NO_NAMESPACE = (
@@ -198,8 +200,8 @@ class Sandbox:
                 path = folder / f"{number}.sock"
                 stack.enter_context(Servers(path, command, session.work_tree, variables))
                 program, *words = python_command("relay", str(path))
-                inside[name] = {**entry, "command": program, "args": words}
-                inside[name].pop("env", None)
+                kept = {key: value for key, value in entry.items() if key != "env"}
+                inside[name] = {**kept, "command": program, "args": words}
             config = json.dumps({"mcpServers": inside}).encode()
             write_new(str(folder / session.mcp_config.name), config, mode=OURS_ALONE)
             if session.system_file is not None:
@@ -227,11 +229,14 @@ class Sandbox:
                 contained=True,
             )
             yield view, rules
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # the watcher removes the rest
+            discard(str(folder))
 
 
 class _Listener:
-    """Answers connections to a Unix socket, each on a thread of its own."""
+    """Answers connections to a Unix socket, each on its own thread; closes those above `most`."""
+
+    most: int
 
     def __init__(self, path: Path) -> None:
         self._open: set[socket] = set()
@@ -255,10 +260,13 @@ class _Listener:
                 client = self._listener.accept()[0]
             except OSError:
                 return
+            if len(self._open) >= self.most:
+                client.close()
+                continue
+            self._open.add(client)
             threading.Thread(target=self._answered, args=(client,), daemon=True).start()
 
     def _answered(self, client: socket) -> None:
-        self._open.add(client)
         try:
             with client, suppress(OSError):
                 self.answer(client)
@@ -272,6 +280,8 @@ class _Listener:
 
 class Servers(_Listener):
     """Starts a server of a session outside for each connection, which is its input and output."""
+
+    most = 32
 
     def __init__(
         self, path: Path, command: Sequence[str], folder: Path, variables: Mapping[str, str]
@@ -309,8 +319,10 @@ class Proxy(_Listener):
     """An HTTP proxy that connects to listed hosts alone.
 
     `hosts` maps each `name:port` to whether it may have a private address. `say` gets a line for
-    each refused host, once.
+    each refused host, once, and at most `MOST_REFUSED` lines.
     """
+
+    most = 256
 
     def __init__(self, path: Path, hosts: Mapping[str, bool], say: Say) -> None:
         self._hosts, self._say = hosts, say
@@ -356,7 +368,7 @@ class Proxy(_Listener):
         return None
 
     def _refuse(self, client: socket, name: str) -> None:
-        if name not in self._refused:
+        if name not in self._refused and len(self._refused) < MOST_REFUSED:
             self._refused.add(name)
             self._say(f'the sandbox refused a connection to "{harmless(name)[:200]}"')
         status = HTTPStatus.FORBIDDEN

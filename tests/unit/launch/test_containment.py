@@ -23,7 +23,7 @@ from containing import CONTAINING
 from driving import query
 from lifelines import until
 
-from ralphgen.agents.sandbox import Proxy, Sandbox, allowed_hosts
+from ralphgen.agents.sandbox import MOST_REFUSED, Proxy, Sandbox, allowed_hosts
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
 from ralphgen.runtime.processes.sandbox import contained, python_command
@@ -319,6 +319,31 @@ def test_the_proxy_connects_to_listed_hosts_only(inside: Shell, site: int) -> No
     ] == said
 
 
+def test_many_connections_and_hosts_neither_start_threads_nor_fill_the_terminal(
+    tmp_path: Path,
+) -> None:
+    said: list[str] = []
+    path = tmp_path / "n.sock"
+    request = "CONNECT {}.example.org:443 HTTP/1.1\r\n\r\n"
+    with Proxy(path, {}, said.append):
+        for number in range(MOST_REFUSED + 20):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(path))
+                client.sendall(request.format(number).encode())
+                assert b"403" in client.recv(1024)
+        until(lambda: threading.active_count() < Proxy.most)
+        held = []
+        for _ in range(Proxy.most + 20):
+            held.append(socket.socket(socket.AF_UNIX))
+            held[-1].connect(str(path))
+        assert b"" == held[-1].recv(1)
+        assert threading.active_count() < Proxy.most + 20
+        for client in held:
+            client.close()
+
+    assert MOST_REFUSED == len(said)
+
+
 def test_what_would_show_hidden_files_is_refused(tmp_path: Path) -> None:
     root = tmp_path / "p"
     ran("init", root, "--quiet")
@@ -369,6 +394,10 @@ client = {"name": "probe", "version": "1"}
 ask(1, "initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
 home = os.listdir(os.path.expanduser("~"))
 print(json.dumps({"database": os.path.exists(".ralph/db"), "home": home}))
+locked = os.path.join(os.path.dirname(sys.argv[1]), "locked")
+os.mkdir(locked)
+open(os.path.join(locked, "file"), "w").close()
+os.chmod(locked, 0)
 answer = ask(2, "tools/call", name="run_checks", arguments={"task": 1})
 print(answer["result"]["content"][0]["text"])
 closing = {"id": 1, "status": "done"}
