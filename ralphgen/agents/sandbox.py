@@ -69,7 +69,7 @@ NO_NAMESPACE = (
     "other systems: see docs/containers.md"
 )
 # Waits until the process that started it has ended, however it ended, and removes its folder.
-WATCHER = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+WATCHER = ("/bin/sh", "-c", 'read -r _; rm -rf -- "$0"')
 
 
 @contextmanager
@@ -131,7 +131,7 @@ class Sandbox:
         self._folder = Path(tempfile.mkdtemp(prefix="ralphgen-", dir=folder))
         self._numbers = count()
         self._watcher = subprocess.Popen(
-            (sys.executable, "-I", "-S", "-c", WATCHER, str(self._folder)),
+            (*WATCHER, str(self._folder)),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

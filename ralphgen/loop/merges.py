@@ -92,7 +92,6 @@ NOT_MERGED = "not merged"
 SHORT = 12  # characters of a commit id, as git abbreviates it in large repositories
 LISTED = 1_000  # entries and runs of a list
 LONGEST = 1_500  # characters of a check's output in a comment
-OLD_GIT = 128  # the lowest exit code of a `git merge-tree` that cannot write trees
 ELSEWHERE = "its commit is not in this repository"
 PUSH_HINT = 'change the rule there, then run "ralphgen loop --worktrees", which pushes first'
 NO_WORD = re.compile(r"[\s=]+")  # in the name of a check, which a trailer has as a word
