@@ -84,7 +84,7 @@ WORDS = {
     '"ralphgen task list" lists them': '"Tasks" lists them',
     '"ralphgen loop" starts one': "the form below starts one",
 }
-"""By what a command says, what a page says in its place."""
+"""Text of commands, with its replacement on pages."""
 OPTION = re.compile(r'"?--([a-z][a-z-]*)"?')
 
 

@@ -30,7 +30,7 @@ from ralphgen.runtime.tasks.rows import STATUSES, plain
 
 ADDRESS = "/tasks"
 OPEN = "open"
-"""What the filter says for every status but those in which nothing is left to do."""
+"""The value of the filter for all statuses that are not closed."""
 STATES: Mapping[str, str] = {
     "ready": "ready",
     "held": "claimed by a session",

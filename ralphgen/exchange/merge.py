@@ -473,7 +473,7 @@ def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
                 yield ("tasks", one), ("tasks", task)
 
 
-SETTLE = "nothing was changed; fix this on one side, then import again"
+SETTLE = "nothing was changed; fix this on one side, then run the command again"
 LEFT_OUT = "a trigger or an ON CONFLICT clause discarded it"
 _SERVERS = "SELECT mcp_servers FROM disciplines WHERE name = ?"
 _Broken = tuple[Any, ...]  # of a foreign key: table, number of the row, parent, which key

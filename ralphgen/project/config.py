@@ -331,9 +331,10 @@ ColumnSentence = Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]*
 class TableSettings(BaseModel):
     """`[tables.<name>]`: the tools on a table or a view, and who has them.
 
-    `noun` stands in their names. `filter` and `search` are columns that `list` takes, `hide` those
-    that nobody sees, `key` those that tell the rows of a view. `recipes` says by recipe which tools
-    it has; `bind` by column which row of the session it is; `describe` has a sentence by column.
+    `noun` is part of the tools' names. `filter` and `search` are columns that `list` accepts,
+    `hide` are hidden columns, and `key` are columns that identify a row of a view. `recipes` maps
+    each recipe to its tools, `bind` a column to a row of the session, `describe` a column to a
+    sentence.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -1,4 +1,4 @@
-"""What an agent is told when its session begins: who it is, and all that its task stands in.
+"""The brief of a session: the role of its agent, and the context of its task.
 
 Made from the session and the database, in two parts. The system part says who the agent is: its
 discipline, the kind of session, the project, and the project's own words. The task part says what

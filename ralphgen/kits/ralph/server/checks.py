@@ -1,4 +1,4 @@
-"""The tool that runs a task's checks, and keeps what came of them as evidence."""
+"""The tool that runs the checks of a task, and records the results as evidence."""
 
 from __future__ import annotations
 
@@ -48,10 +48,11 @@ NO_PROOF = (
 
 
 def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResult:
-    """Run the checks of a task in the project's folder, and wait for what comes of them.
+    """Run the checks of a task in the directory of the project, and wait for the results.
 
-    A call while they run waits for the same run. What has run is answered again where the files are
-    the same and it has passed, or nobody was told. Raises `ToolError` where another task's run.
+    A call during a run waits for the same run. The results of the last run are returned again if
+    the files are unchanged and it passed, or if no call received them. Raises `ToolError` while the
+    checks of another task run.
     """
     task = arguments["task"]
     discipline = _discipline(workspace, {"task": task})["discipline"]
@@ -86,7 +87,7 @@ def _discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
 
 
 class CheckRun:
-    """One run of the checks of one task, on a thread of its own."""
+    """One run of the checks of one task, on a separate thread."""
 
     __slots__ = (
         "_answer",
@@ -118,20 +119,20 @@ class CheckRun:
 
     @property
     def over(self) -> bool:
-        """Whether it has come to its end."""
+        """Whether the run has ended."""
         return not self._done.locked()
 
     def start(self, look: Look) -> None:
-        """Begin; `look` is the tree as it is now."""
+        """Start; `look` is the current tree."""
         from ralphgen.runtime.processes import Jobs
 
         self._jobs = Jobs(most=1, sandbox=self._workspace.session.sandbox)
         _thread.start_new_thread(self._run, (look,))
 
     def answer(self) -> DeferredResult:
-        """Return what waits for the end of it; who leaves meanwhile was not told, and it runs on.
+        """Return the deferred result of the run, which continues if the caller leaves.
 
-        Its outcome raises `ToolError` where the checks could not be run.
+        Its outcome raises `ToolError` if the checks could not be run.
         """
         left: list[None] = []
 
@@ -151,12 +152,12 @@ class CheckRun:
         return DeferredResult(outcome, lambda: left.append(None))
 
     def answers(self, look: Look) -> bool:
-        """Return whether, being over, it answers a new call, with the tree as it is now."""
+        """Return whether the run has ended and its results apply to the current tree."""
         is_same = self._problem is None and self._tree == look.tree
         return is_same and (self._answer["passed"] or not self._told)
 
     def alone(self) -> dict[str, Any]:
-        """Run the first check here and now, and return what an answer holds of it."""
+        """Run the first check immediately, and return the part of an answer about it."""
         from ralphgen.runtime.processes import Jobs
 
         self._jobs = Jobs(most=1, sandbox=self._workspace.session.sandbox)
@@ -168,7 +169,7 @@ class CheckRun:
             self.close()
 
     def close(self) -> None:
-        """Stop what runs; no evidence is kept of it."""
+        """Stop the run, without evidence."""
         jobs, self._jobs = self._jobs, None
         if jobs is not None:
             jobs.close()
@@ -242,7 +243,7 @@ class CheckRun:
         at_fault: Collection[int],
         note: str = "",
     ) -> dict[str, Any]:
-        """Store the evidence, and return the answer; `why` says why nothing is proved, if so.
+        """Store the evidence, and return the answer; `why` is the reason if nothing is proved.
 
         Then the checks with the numbers `at_fault` have changed files.
         """
@@ -332,7 +333,7 @@ class CheckRun:
         )
 
     def _keep(self, results: Sequence[dict[str, Any]], after: Look, protected: list[str]) -> bool:
-        """Store the evidence, on a connection of this thread's own; return whether it may."""
+        """Store the evidence on the connection of this thread; return whether that is allowed."""
         workspace = self._workspace
         if workspace.evidence is None:  # one for all runs, since closing it would leak a file
             workspace.evidence = workspace.fenced(workspace.database.another())
@@ -385,7 +386,7 @@ class CheckRun:
         return job, tail
 
     def _ended(self, job: Job, seconds: float) -> int | None:
-        """Return the exit code of a process when it has ended; None where it took too long."""
+        """Return the exit code of a process once it has ended; None after the time limit."""
         from ralphgen.runtime.processes import NotRunningError
 
         jobs = self._jobs
@@ -477,10 +478,10 @@ class TreeRun(CheckRun):
 
 
 def _task_command(workspace: Workspace, name: str, place: str) -> dict[str, Any]:
-    """Return what a task of dela in `place` runs: `argv`, `cwd`, and `env`, what is set besides.
+    """Return the command of a task of dela in `place`: `argv`, `cwd`, and further variables, `env`.
 
-    Raises `StartError` where that kit's own server would not start, and `ToolError` where there is
-    no such task.
+    Raises `StartError` if the server of that kit would not start, and `ToolError` if there is no
+    such task.
     """
     from ralphgen.runtime.offer import open_offer
 
@@ -495,7 +496,7 @@ def _task_command(workspace: Workspace, name: str, place: str) -> dict[str, Any]
 
 
 def _shown(result: dict[str, Any]) -> dict[str, Any]:
-    """Return what an answer holds of a check: of one that has passed, little of its output."""
+    """Return the part of an answer about a check; the output of one that passed is shortened."""
     tail = result["tail"] if result["exit_code"] else result["tail"][-SHORT_TAIL:]
     if result["exit_code"] is None:
         tail = result["tail"]

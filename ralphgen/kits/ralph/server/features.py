@@ -1,4 +1,4 @@
-"""The tools on features and disciplines, rows that go by a name."""
+"""The tools on features and disciplines, whose rows are identified by name."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def list_rows(
 def create_row(
     workspace: Workspace, table: StoredTable, arguments: dict[str, Any], kind: str
 ) -> dict[str, Any]:
-    """Add a named row; answers its name, its acronym and names that are much like it.
+    """Add a named row; returns its name, its acronym and similar names.
 
     Raises `ToolError` for a name that is taken or malformed, and for an acronym that is taken.
     """
@@ -123,7 +123,7 @@ def create_row(
 def update_row(
     workspace: Workspace, table: StoredTable, arguments: dict[str, Any], kind: str
 ) -> dict[str, Any]:
-    """Change the given fields of a named row; answers the names of those that differ now."""
+    """Change the given fields of a named row; returns the names of the changed fields."""
     name = arguments["name"]
     refuse_unknown(workspace.database, table, name, kind)
     refuse_blank(arguments, *REQUIRED)
@@ -137,9 +137,9 @@ def update_row(
 def delete_row(
     workspace: Workspace, table: StoredTable, name: str, kind: str, still_named_by: Sequence[str]
 ) -> dict[str, Any]:
-    """Delete a named row; raises `ToolError` where there is none, or a task belongs to it.
+    """Delete a named row; raises `ToolError` if there is none, or if a task belongs to it.
 
-    `still_named_by` says in words what goes on naming the row.
+    `still_named_by` describes the rows that still mention it.
     """
     refuse_unknown(workspace.database, table, name, kind)
     tasks = workspace.tables.tasks
@@ -156,10 +156,10 @@ def delete_row(
 
 
 def name_problem(name: str) -> str | None:
-    """Return one sentence on why nothing new may have this name, `None` where it may.
+    """Return the reason why a new row must not have this name, `None` if it may.
 
-    Names are looked up exactly as they are stored, so only new ones are held to a form: lower-case
-    letters and digits, with single "-" or "_" between them.
+    Only new names need a form: lower-case letters and digits, with single "-" or "_" between them.
+    Stored names are looked up unchanged.
     """
     if re.fullmatch(_NAME, name):
         too_long = f"a name of {len(name)} characters is too long: {LONGEST_NAME} is the most"
@@ -194,7 +194,7 @@ def similar(name: str, known: Iterable[str]) -> list[str]:
 
 
 def acronym(name: str, display_name: str, taken: Collection[str]) -> str:
-    """Return four characters of A-Z and 0-9 for a new row, none of those in `taken`.
+    """Return four characters of A-Z and 0-9 for a new row that are not in `taken`.
 
     They come from the display name if it has several words, else from the name. The same
     arguments give the same answer. Raises `ToolError` where all 36^4 are taken.
@@ -208,7 +208,7 @@ def acronym(name: str, display_name: str, taken: Collection[str]) -> str:
 
 
 def _after(arguments: dict[str, Any]) -> list[str]:
-    """Return the key after which the page begins; none on the first page."""
+    """Return the last key before the page; none on the first page."""
     cursor = arguments.get("cursor")
     if cursor is None:
         return []
@@ -239,7 +239,7 @@ def _refuse_taken(workspace: Workspace, table: StoredTable, wanted: str, name: s
 
 
 def _normal_form(name: str) -> str:
-    """Return a name in the form of a new one; empty where nothing of it is left."""
+    """Return a name in the form of a new one; it can be empty."""
     from unicodedata import normalize
 
     plain = normalize("NFKD", name).encode("ascii", "ignore").decode("ascii")
@@ -248,12 +248,12 @@ def _normal_form(name: str) -> str:
 
 
 def _letters(name: str) -> str:
-    """Return a name without case and without what separates its words."""
+    """Return a name in one case and without separators."""
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
 
 
 def _likeness(matcher: SequenceMatcher[str], letters: str, other: str) -> float:
-    """Return the likeness: 2 for the same letters, 1 to 2 where one name begins the other."""
+    """Return the likeness: 2 for the same letters, 1 to 2 if one name begins with the other."""
     shorter, longer = sorted((letters, other), key=len)
     if len(shorter) >= SHORTEST_PREFIX and longer.startswith(shorter):
         return 1 + len(shorter) / len(longer)
@@ -288,7 +288,7 @@ def _initials(words: list[str]) -> str:
 
 
 def _candidates(wanted: str) -> Iterator[str]:
-    """Yield the wanted one, then its first letter with a number, then every one there is."""
+    """Yield the preferred one, then its first letter with a number, then all others."""
     yield wanted
     for number in range(1, NUMBERED):
         yield f"{wanted[0]}{number:03}"
@@ -300,9 +300,9 @@ def _candidates(wanted: str) -> Iterator[str]:
 
 
 def display_names(workspace: Workspace, records: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
-    """Return, by column and name, what people call the features and disciplines of some tasks.
+    """Return the display names of the features and disciplines of some tasks, by column and name.
 
-    Those that people call by their name are left out, and those that there is no room for.
+    Display names that equal the name are left out, and those above the limit of the answer.
     """
     tables, room = workspace.tables, LONGEST_NAMES
     by_name = workspace.database.sql.ordered("name")
@@ -355,7 +355,7 @@ def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str,
 
 @writing
 def create_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Add a discipline, with an acronym where none is given (SPEC-070, category 4)."""
+    """Add a discipline, by default with a new acronym (SPEC-070, category 4)."""
     return create_row(workspace, workspace.tables.disciplines, arguments, "discipline")
 
 
@@ -367,7 +367,7 @@ def update_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[s
 
 @writing
 def delete_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Delete a discipline that no task belongs to; says what it has signed (SPEC-070)."""
+    """Delete a discipline without tasks; returns the texts that it has signed (SPEC-070)."""
     name = arguments["name"]
     signed = signed_by(workspace.database, workspace.tables, name)
     return delete_row(workspace, workspace.tables.disciplines, name, "discipline", signed)
@@ -409,21 +409,21 @@ def get_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
 
 @writing
 def create_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Add a feature, with an acronym where none is given (SPEC-070, category 3)."""
+    """Add a feature, by default with a new acronym (SPEC-070, category 3)."""
     _refuse_too_many_files(arguments)
     return create_row(workspace, workspace.tables.features, arguments, "feature")
 
 
 @writing
 def update_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Change the given fields of a feature and no other; learnings stay (SPEC-070)."""
+    """Change the given fields of a feature and no other; learnings are unchanged (SPEC-070)."""
     _refuse_too_many_files(arguments)
     return update_row(workspace, workspace.tables.features, arguments, "feature")
 
 
 @writing
 def delete_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Delete a feature that no task belongs to; names what still mentions it (SPEC-070)."""
+    """Delete a feature without tasks; returns the rows that still mention it (SPEC-070)."""
     name = arguments["name"]
     naming = _naming(workspace, name)
     return delete_row(workspace, workspace.tables.features, name, "feature", naming)
@@ -433,8 +433,8 @@ def delete_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str,
 def append_feature_learning(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Add a learning, or count one more hit of the same (SPEC-070, category 3).
 
-    Answers `outcome` (added, duplicate, conflict), the older learning that it met, and the count.
-    Raises `ToolError` where the stored list cannot be read: it would be lost.
+    Returns `outcome` (added, duplicate, conflict), the older learning in that case, and the count.
+    Raises `ToolError` if the stored list cannot be read: it would be lost.
     """
     features, name = workspace.tables.features, arguments["feature_name"]
     refuse_unknown(workspace.database, features, name, "feature")
@@ -473,8 +473,8 @@ def append_feature_learning(workspace: Workspace, arguments: dict[str, Any]) -> 
 def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Register a file on a feature, once (SPEC-070, category 3).
 
-    Raises `ToolError` for a path outside the project, at 100 files, and where the stored list
-    cannot be read.
+    Raises `ToolError` for a path outside the project, at 100 files, and if the stored list cannot
+    be read.
     """
     features, name = workspace.tables.features, arguments["feature_name"]
     refuse_unknown(workspace.database, features, name, "feature")
@@ -498,7 +498,7 @@ def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) ->
 
 
 def learnings_of(workspace: Workspace, name: str, most: int = BEST_LEARNINGS) -> dict[str, Any]:
-    """Return the best learnings of a feature and how many there are; as stored where unreadable."""
+    """Return the best learnings of a feature and their number; an unreadable list as stored."""
     features = workspace.tables.features
     if "learnings" not in features:
         return {}
@@ -544,14 +544,14 @@ def _naming(workspace: Workspace, name: str) -> list[str]:
 
 
 def _refuse_too_many_files(arguments: Mapping[str, Any]) -> None:
-    """Raise `ToolError` for a list of context files that is longer than there can be."""
+    """Raise `ToolError` for a list of context files above the limit."""
     count = len(arguments.get("context_files", ()))
     if count > MOST_FILES:
         raise ToolError(f'"context_files" has {count} files, the maximum is {MOST_FILES}')
 
 
 def _exact(workspace: Workspace, column: str, name: str) -> str | None:
-    """Return a column's exact text; raises `ToolError` where its bytes are no UTF-8."""
+    """Return the exact text of a column; raises `ToolError` if it is not valid UTF-8."""
     table = workspace.tables.features.quoted
     sql = f"SELECT {workspace.database.sql.exact(column)} FROM {table} WHERE name = ?"
     raw = workspace.database.rows(sql, [name])[0][0]
@@ -569,7 +569,7 @@ def _unreadable(column: str, name: str) -> str:
 
 
 def _rewritten(text: object, read: Sequence[object], kept: Sequence[object]) -> str:
-    """Return the list to store; learnings that stay the same also keep their spelling."""
+    """Return the list to store; unchanged learnings keep their spelling."""
     written = decode_list(text).values
     before = [
         old if new is same else new for old, same, new in zip(written, read, kept, strict=False)

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     Items = Iterator[tuple[int, object]]
     Entry = dict[str, str]
 
-MOST_COMMENTS = 100  # of a task that is given whole
-POINTED_AT = 20  # parts of a task of which it is said where they are whole
+MOST_COMMENTS = 100  # of a complete task
+POINTED_AT = 20  # parts of a task that are shortened, with the URI of the whole part
 PAGE_ROOM = MAX_CHARACTERS - AROUND  # of a page
-ROOM_OF_TASK = MAX_CHARACTERS - 4 * AROUND  # of a task that says so of its parts
+ROOM_OF_TASK = MAX_CHARACTERS - 4 * AROUND  # of a task with shortened parts
 _PART_CURSOR = r"([A-Za-z0-9_.-]+?)(?::(-?[0-9]{1,19})(?:\.([0-9]{1,12}))?)?"
 
 
@@ -420,7 +420,7 @@ def _row(workspace: Workspace, kind: str, name: str) -> str:
 
 
 def _entries(workspace: Workspace, kind: str, cursor: str | None) -> str:
-    """Return the end of a state file, or of what stands before the cursor; it says what is left."""
+    """Return the last entries of a state file before the cursor, and whether there are more."""
     from ralphgen.runtime.files.entry_log import PAGE_CHARACTERS
 
     try:

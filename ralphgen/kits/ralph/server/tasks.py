@@ -1,7 +1,7 @@
-"""The tools on tasks and their comments, and what a person is asked in them.
+"""The tools on tasks and their comments, and their questions to the user.
 
-A question to a person is asked within the transaction that waits for the answer: where there is
-none yet, nothing of it is kept, and the call is made again with the answer.
+A question is asked within the transaction that needs the answer: without an answer, the
+transaction is rolled back, and the call is repeated with the answer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 @writing
 def add_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Add a comment to a task; answers its id (SPEC-070, category 2)."""
+    """Add a comment to a task; returns its id (SPEC-070, category 2)."""
     database, tables, task = workspace.database, workspace.tables, arguments["task_id"]
     workspace.task(task, ["id"])
     _refuse_foreign(workspace, "add_task_comment", task)
@@ -110,8 +110,8 @@ LISTED = ("id", "title", "status", "priority", "feature", "discipline", "depends
 def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a page of tasks, filtered by status, feature and discipline (SPEC-070).
 
-    In the order of their ids; with `filter_ready`, those that can be begun, the next one first.
-    Display names of features and disciplines stand beside the rows, once each.
+    The order is by id. With `filter_ready`, only ready tasks are returned, the next one first. The
+    display names of features and disciplines are next to the rows, once each.
     """
     database, tables = workspace.database, workspace.tables
     tasks = tables.tasks
@@ -154,7 +154,7 @@ def get_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
 
 @writing
 def create_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Add a task, a draft unless said otherwise; answers its id (SPEC-070, category 1)."""
+    """Add a task, by default a draft; returns its id (SPEC-070, category 1)."""
     tables, tasks = workspace.tables, workspace.tables.tasks
     refuse_blank(arguments, "title")
     refuse_unknown_homes(workspace, arguments)
@@ -173,7 +173,7 @@ def create_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
 
 @writing
 def update_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Change the given fields of a task and no other; answers their names (SPEC-070)."""
+    """Change the given fields of a task and no other; returns their names (SPEC-070)."""
     task = arguments["id"]
     workspace.task(task, ["id"])
     refuse_blank(arguments, "title")
@@ -207,9 +207,9 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
 
 
 def _freed(workspace: Workspace, task: int) -> list[int]:
-    """Return the tasks that wait no longer for one that is about to be deleted: a person agreed.
+    """Return the tasks that no longer wait for a task that will be deleted, if the user agrees.
 
-    Raises `ToolError` where one waits for it, and nobody says that it need not.
+    Raises `ToolError` if a task waits for it and the user does not agree.
     """
     waiting = next(dependents(workspace.database, workspace.tables, task), None)
     if waiting is None:
@@ -224,12 +224,12 @@ def _freed(workspace: Workspace, task: int) -> list[int]:
 
 
 def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Move a task to a status; `reason` says why it is blocked, `summary` becomes a comment.
+    """Move a task to a status; `reason` is why it is blocked, `summary` becomes a comment.
 
     A `question` blocks it until the user answers.
 
-    Answers the old and the new status and the tasks that wait for nothing any more (SPEC-070). In
-    a project with checks a task becomes done when it is proved, or `because` of a person's word.
+    Returns the old and the new status and the tasks that are ready now (SPEC-070). In a project
+    with checks, a task becomes done when it is proved, or `because` of a decision of the user.
     """
     look = None
     if workspace.looks_at_tree and is_done(arguments["status"]):
@@ -246,8 +246,8 @@ stating(set_task_status, "write")
 def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -> dict[str, Any]:
     """Move a task to a status, inside a transaction, and return the answer of the tool.
 
-    `look` is the tree that has to be proved, None where nothing has to be. Raises `ToolError` where
-    something lacks.
+    `look` is the tree that must be proved, None without one. Raises `ToolError` if something is
+    missing.
     """
     task, new = arguments["id"], arguments["status"]
     (old,) = workspace.task(task, ["status"])
@@ -282,7 +282,7 @@ def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -
 
 
 def _refuse_wrong_words(arguments: Mapping[str, Any]) -> None:
-    """Raise `ToolError` for words that the new status has no use for, or that are blank."""
+    """Raise `ToolError` for texts that the new status does not use, and for blank ones."""
     new = arguments["status"]
     for name in ("reason", "question"):
         if name in arguments and new != "blocked":
@@ -295,7 +295,7 @@ def _refuse_wrong_words(arguments: Mapping[str, Any]) -> None:
 
 
 def _question(arguments: Mapping[str, Any]) -> str:
-    """Return the question of a call, also one that its reason asks; empty without one."""
+    """Return the question of a call, which can be in its reason; empty without a question."""
     reason = str(arguments.get("reason", ""))
     return str(arguments.get("question", reason if reason.rstrip().endswith("?") else ""))
 
@@ -330,7 +330,7 @@ def _said_of_block(
 
 
 def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:
-    """Return whether the claim of another session may be ended: a person's session says so."""
+    """Return whether the session, as one of the user, may end the claim of another."""
     force = bool(arguments.get("force", False))
     if workspace.session.profile != FULL or not workspace.tables.ledger:
         return force
@@ -362,9 +362,9 @@ def enrich_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
 
 
 def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, Any]:
-    """Return a task as it is, nothing cut, inside a transaction that is open.
+    """Return a complete task, within an open transaction.
 
-    Raises `ToolError` where there is no such task.
+    Raises `ToolError` if there is no such task.
     """
     database, tables = workspace.database, workspace.tables
     tasks = tables.tasks
@@ -391,7 +391,7 @@ def dependencies(
     """Return each prerequisite with title, status and last comment, or as missing.
 
     A prerequisite whose work in a worktree is not merged yet is `unmerged`. `rows` are titles and
-    statuses of those that exist, by id.
+    statuses of the existing ones, by id.
     """
     database, tables, present = workspace.database, workspace.tables, [*filter(rows.get, ids)]
     last = comments.last(database, tables, present)
@@ -435,7 +435,7 @@ def _filters(workspace: Workspace, arguments: dict[str, Any]) -> tuple[list[str]
 
 
 def _after(arguments: dict[str, Any]) -> tuple[list[str], list[int]]:
-    """Return the condition for what comes after the cursor; none on the first page."""
+    """Return the condition for rows after the cursor; none on the first page."""
     text = arguments.get("cursor")
     if text is None:
         return [], []
@@ -449,7 +449,7 @@ def _where(clauses: list[str]) -> str:
 
 
 def _infer(record: dict[str, Any], done: set[int]) -> None:
-    """Add to a record what its status comes to, where nobody needs to wait for the tasks `done`."""
+    """Add the computed state of a task to its record; the tasks `done` let no task wait."""
     status = record.get("status", "")
     waits = not done.issuperset(record.get("depends_on", []))
     known = status != "pending" or "depends_on" not in record.get("unreadable", {})
@@ -469,10 +469,10 @@ MOST = 200  # tasks that one answer changes
 
 
 def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
-    """Let nothing wait for a task that is about to be deleted, where a person says so.
+    """Let no task wait for one that will be deleted, if the user agrees.
 
-    Returns the tasks that waited for it, each with a comment on that. Raises `ToolError` with the
-    refusal where nobody says so, or where more than `MOST` wait.
+    Returns the tasks that waited for it; each gets a comment. Raises `ToolError` with the refusal
+    if the user does not agree, or if more than `MOST` tasks wait.
     """
     database, tables = workspace.database, workspace.tables
     claim = other_claim(database, tables, workspace.session, task)
@@ -526,9 +526,9 @@ def may_force(workspace: Workspace, task: int, *, force: bool) -> bool:
 
 
 def asked_reason(workspace: Workspace, task: int, refusal: str) -> str:
-    """Return what a person says keeps a task from being done.
+    """Return the user's reason for which a task is blocked.
 
-    Raises `ToolError` with the refusal where nobody says it.
+    Raises `ToolError` with the refusal without an answer.
     """
     question = Question(
         f"Why is {_named(workspace, task)} blocked?",
@@ -543,10 +543,10 @@ def asked_reason(workspace: Workspace, task: int, refusal: str) -> str:
 def answer_to(
     workspace: Workspace, task: int, asked: str, options: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return, as `answered`, what a person says to the question that would block a task.
+    """Return the user's answer to the question that would block a task, as `answered`.
 
-    `options` are suggestions. With it comes the id of the `comment` that says so. There is nothing
-    where nobody answers.
+    `options` are suggestions. The result has the id of the `comment` with the answer, and is empty
+    without an answer.
     """
     lines = [f"A question blocks {_named(workspace, task)}:", asked]
     message = "\n".join([*lines, *(f"- {one}" for one in options)])
@@ -559,9 +559,9 @@ def answer_to(
 
 
 def record(workspace: Workspace, task: int, word: Word, text: str) -> dict[str, int]:
-    """Write a comment on a task: what a person has said, and through which client.
+    """Write the user's answer and the name of the client as a comment on a task.
 
-    Returns its id as `comment`; nothing where the project has no comments.
+    Returns its id as `comment`; an empty answer if the project has no comments.
     """
     if workspace.tables.comments is None:
         return {}
@@ -577,7 +577,7 @@ def _named(workspace: Workspace, task: int) -> str:
 
 
 def _may_free(workspace: Workspace) -> bool:
-    """Return whether the session may change what any task waits for, without a person's word."""
+    """Return whether the session may change dependencies of any task without asking the user."""
     session = workspace.session
     return (
         "update_task" in session.enabled

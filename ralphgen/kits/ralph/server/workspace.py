@@ -1,4 +1,4 @@
-"""What the ralph tools share: the project's folder, its database and the session."""
+"""The workspace of the ralph tools: the directory of the project, its database and the session."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ SOON = 1.0  # seconds in which a server takes its session's claim into its hands
 class Workspace(OpenProject):
     """The open project of one session.
 
-    `done` are the rules by which a task is done, None where there is none, `checks_run` the last
-    run of them, and `evidence` the connection that its thread writes on. `has_client` says that an
-    agent may work in the session.
+    `done` are the rules on done tasks, None without any, `checks_run` is the last run of checks,
+    and `evidence` the connection of its thread. `has_client` is whether an agent may work in it.
     """
 
     database: Database
@@ -73,7 +72,7 @@ class Workspace(OpenProject):
 
     @property
     def tree_rules(self) -> Mapping[str, Any] | None:
-        """How the tree of a worktree of ours is recorded, None in any other directory."""
+        """The way to record the tree of a worktree of ralphgen, None in any other directory."""
         rules: Mapping[str, Any] | None = (self.session.done or {}).get("tree")
         return rules
 
@@ -105,7 +104,7 @@ class Workspace(OpenProject):
         super().close()
 
     def fenced(self, database: Database) -> Database:
-        """Return a connection that refuses what the session may not write any more."""
+        """Return a connection that refuses writes after the session has lost its claim."""
         own, as_read = self.session.claim, self.session.as_read
 
         def refuse() -> None:
@@ -123,10 +122,10 @@ class Workspace(OpenProject):
         return database
 
     def refuse_another(self) -> None:
-        """Raise `StartError` where the database is not the one that is expected, once it is open.
+        """Raise `StartError` if the open database is not the expected one.
 
-        Its columns are those that the server was built for: new ones that a row may go without are
-        logged, and the server works as it was generated. Its rows are those of the session.
+        It needs the columns for which the server was generated; new optional columns are logged and
+        not used. It needs the rows of the session.
         """
         self._closing_on_failure(self._refuse_another)
 
@@ -196,10 +195,10 @@ def open_workspace(
     tables: Tables,
     done: Mapping[str, Any] | None = None,
 ) -> Workspace:
-    """Open the workspace of the server in `folder`; raises `StartError` where it must not start.
+    """Open the workspace of the server in `folder`; raises `StartError` if it must not start.
 
-    `engine` is the class of the database. `done` are the rules by which a task is done, where the
-    project has any; a session that was made keeps those that it was made with.
+    `engine` is the class of the database. `done` are the project's rules on done tasks, if any; an
+    existing session keeps its own.
     """
     if session.done is not None and "checks" in session.done:
         done = session.done
@@ -209,9 +208,9 @@ def open_workspace(
 
 
 def connected(workspace: Workspace) -> None:
-    """Open the database, where that takes time, and renew the session's claim, if it has one.
+    """Open the database if that takes time, and renew the claim of the session, if any.
 
-    Both begin a moment after the client's coming.
+    Both start a moment after the client connects.
     """
     workspace.database.open_soon()
     claim = workspace.session.claim
@@ -239,7 +238,7 @@ def connected(workspace: Workspace) -> None:
 
 
 def refuse_another_project(workspace: Workspace) -> None:
-    """Raise `ToolError` where the session was made for other rows than those of this database."""
+    """Raise `ToolError` if the session was created for the rows of another database."""
     session, tables = workspace.session, workspace.tables
     if session.project is not None and tables.metadata is not None:
         columns = tables.metadata.chosen(["project_title", "project_created"])
@@ -334,13 +333,13 @@ def instructions(session: Session, tools: Sequence[Tool]) -> str:
 
 
 def purpose_of(session: Session) -> str:
-    """Return what a session is for: as the project's own recipe says, else by its profile."""
+    """Return the purpose of a session: that of the project's recipe, or else of the profile."""
     described: str = session.brief.get("description") or PURPOSES[session.profile]
     return described
 
 
 def _advice(seen: Mapping[str, Tool]) -> Iterator[str]:
-    """Yield what depends on the arguments that the session's tools have."""
+    """Yield the advice that depends on the arguments of the session's tools."""
     updates = [seen[name] for name in UPDATES if name in seen]
     clearing = [tool.name for tool in updates if "clear" in tool.properties]
     if clearing:
@@ -353,7 +352,7 @@ def _advice(seen: Mapping[str, Tool]) -> Iterator[str]:
 
 
 def own_row(session: Session) -> str:
-    """Return the row that a session is about, in words; empty where there is none."""
+    """Return the row of a session, in words; empty without one."""
     if session.task is not None:
         return f"task {session.task} of the feature {shown_name(session.feature or '')}"
     if session.feature is not None:
@@ -364,9 +363,9 @@ def own_row(session: Session) -> str:
 
 
 def on_closing(arguments: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return how finished work is closed, with what the project has a place for.
+    """Return the advice on closing a finished task, with the fields that the project has.
 
-    `arguments` are the schemas of those that set_task_status takes, by name.
+    `arguments` are the schemas of the arguments of set_task_status, by name.
     """
     ways = {
         "done": "done with a summary" if "summary" in arguments else "done",
@@ -378,12 +377,12 @@ def on_closing(arguments: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def settable(arguments: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
-    """Return the statuses that a session may set, the usual ones where the project lists none."""
+    """Return the statuses that a session may set, by default the usual ones."""
     statuses: Collection[str] = arguments["status"].get("enum", USUAL)
     return statuses
 
 
 def shown_name(text: str) -> str:
-    """Return a name on one line, cut where it is very long."""
+    """Return a name on one line; a very long one is cut."""
     shown = one_line(text)
     return shown if len(shown) <= NAME else f"{shown[:NAME]}…"
