@@ -1,4 +1,4 @@
-"""What a shell completes: ids, names, statuses and tools of the project around the folder."""
+"""Shell completion of ids, names, statuses and tools of the project around the directory."""
 
 import io
 import re
@@ -23,10 +23,10 @@ PRIORITIES = ("low", "medium", "high", "critical")
 
 @contextmanager
 def as_bash_splits(environment: MutableMapping[str, str]) -> Iterator[None]:
-    """Let bash complete a word with colons, which it takes for several and replaces the last of.
+    """Let bash complete a word with colons, which it splits to replace only the last part.
 
-    `COMP_WORDS` and `COMP_CWORD`, where they are in `environment`, get the word in one; what is
-    printed meanwhile loses the part of it that bash leaves as it is.
+    `COMP_WORDS` and `COMP_CWORD`, if they are in `environment`, get the word in one piece. The
+    printed completions lose the part that bash keeps.
     """
     number = environment.get("COMP_CWORD", "")
     words = environment.get("COMP_WORDS", "").split("\n")
@@ -46,7 +46,7 @@ def as_bash_splits(environment: MutableMapping[str, str]) -> Iterator[None]:
 
 
 def complete_tasks(context: typer.Context, incomplete: str) -> list[Offer]:
-    """Return the ids that begin so, with titles."""
+    """Return the ids that start with a text, with titles."""
 
     def offers(root: Path) -> list[Offer]:
         from ralphgen.project.schema import open_rows
@@ -58,17 +58,17 @@ def complete_tasks(context: typer.Context, incomplete: str) -> list[Offer]:
 
 
 def complete_features(context: typer.Context, incomplete: str) -> list[Offer]:
-    """Return the names of features that begin so."""
+    """Return the names of features that start with a text."""
     return _names(context, incomplete, "features")
 
 
 def complete_disciplines(context: typer.Context, incomplete: str) -> list[Offer]:
-    """Return the names of disciplines that begin so."""
+    """Return the names of disciplines that start with a text."""
     return _names(context, incomplete, "disciplines")
 
 
 def complete_workers(context: typer.Context, incomplete: str) -> list[Offer]:
-    """Return the names of workers that begin so, with their states."""
+    """Return the names of workers that start with a text, with their states."""
 
     def offers(root: Path) -> list[Offer]:
         from ralphgen.sessions.workers import list_workers
@@ -80,22 +80,22 @@ def complete_workers(context: typer.Context, incomplete: str) -> list[Offer]:
 
 
 def complete_statuses(incomplete: str) -> list[str]:
-    """Return the statuses that begin so."""
+    """Return the statuses that start with a text."""
     return [one for one in STATUSES if one.startswith(incomplete)]
 
 
 def complete_states(incomplete: str) -> list[str]:
-    """Return the statuses and the computed states that begin so."""
+    """Return the statuses and the computed states that start with a text."""
     return [one for one in (*STATUSES, *STATES) if one.startswith(incomplete)]
 
 
 def complete_priorities(incomplete: str) -> list[str]:
-    """Return the priorities that begin so."""
+    """Return the priorities that start with a text."""
     return [one for one in PRIORITIES if one.startswith(incomplete)]
 
 
 def complete_clients(incomplete: str) -> list[str]:
-    """Return the MCP clients that begin so."""
+    """Return the MCP clients that start with a text."""
     from ralphgen.emit.clients import CLIENTS
 
     return [name for name in CLIENTS if name.startswith(incomplete)]
@@ -114,7 +114,7 @@ def complete_recipes(context: typer.Context, incomplete: str) -> list[Offer]:
 
 
 def complete_tools(context: typer.Context, incomplete: str) -> list[Offer]:
-    """Return the tools that begin so, as KIT:TOOL."""
+    """Return the tools that start with a text, as KIT:TOOL."""
 
     def offers(root: Path) -> list[Offer]:
         from ralphgen.agents.calls import read_policy
@@ -127,7 +127,7 @@ def complete_tools(context: typer.Context, incomplete: str) -> list[Offer]:
 
 
 def complete_agents(context: typer.Context, incomplete: str) -> list[Offer]:
-    """Return the agents that begin so: those that ralphgen knows, and those of the settings.
+    """Return the built-in agents and those of the settings that start with a text.
 
     In a list, the last name is completed.
     """
@@ -157,7 +157,7 @@ def _names(context: typer.Context, incomplete: str, table: str) -> list[Offer]:
 
 
 def _offered(context: typer.Context, offers: Callable[[Path], list[Offer]]) -> list[Offer]:
-    """Return the offers of the project that a command line names; none where anything is wrong."""
+    """Return the completions in the project of a command line; none after an error."""
     try:
         return offers(project_root(Path(context.params.get("project") or "")))
     except (RalphgenError, OSError):

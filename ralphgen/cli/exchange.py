@@ -1,4 +1,4 @@
-"""`ralphgen export` and `ralphgen import`: a project's rows as lines, and those of others."""
+"""`ralphgen export`, `ralphgen import` and `ralphgen sync`: rows of this project and of others."""
 
 import sys
 from enum import StrEnum
@@ -21,7 +21,7 @@ last export or import is a conflict: exit code 1."""
 
 
 class Source(StrEnum):
-    """What can be imported."""
+    """The formats of an import."""
 
     ralphgen = "ralphgen"
     sqlite = "sqlite"
@@ -211,7 +211,7 @@ def _move(root: Path, file: Path, *, dry_run: bool, allow_removals: bool) -> Non
 def _refuse_useless(
     source: Source, *, is_own: bool, homes: tuple[str, str], removals: bool
 ) -> None:
-    """Raise `UsageError` for options that do not go with what is imported, or are missing."""
+    """Raise `UsageError` for options that the format does not have, or that are missing."""
     if is_own and any(homes):
         raise UsageError(
             f'rows of "{source.value}" have their feature and discipline already',

@@ -1,4 +1,4 @@
-"""`ralphgen log` and `ralphgen undo`: what sessions have changed, and taking it back."""
+"""`ralphgen log` and `ralphgen undo`: the changes of sessions, and their undo."""
 
 import json
 import re
@@ -155,7 +155,7 @@ def _list_sessions(root: Path) -> None:
 
 
 def _moment(text: str) -> str:
-    """Return a moment as the ledger has it; raises `UsageError` for what is none."""
+    """Return a moment as the ledger has it; raises `UsageError` for an invalid one."""
     now = datetime.now(UTC)
     ago = re.fullmatch(r"([0-9]{1,6})([smhd])", text)
     try:
@@ -171,7 +171,7 @@ def _moment(text: str) -> str:
 
 
 def _show(entries: "Sequence[Entry]") -> None:
-    """Print the entries, below a line for each call that has made some of them."""
+    """Print the entries, below a line for each call that made some of them."""
     console = page_console()
     if not entries:
         say("nothing is on record")
@@ -205,7 +205,7 @@ def _words(entry: "Entry") -> str:
 
 
 def _show_undone(found: "Undone", hidden: Collection[str]) -> None:
-    """Print each row that is undone, and each one that is left, with both versions."""
+    """Print each row that is undone, and each skipped one with both versions."""
     console = page_console()
     for row in found.rows:
         key = _key(row.key[0] if len(row.key) == 1 else row.key)
@@ -231,7 +231,7 @@ def _show_undone(found: "Undone", hidden: Collection[str]) -> None:
 
 
 def _line(console: "Console", text: str, style: str = "") -> None:
-    """Print one line, cut where the terminal ends."""
+    """Print one line, cut at the width of the terminal."""
     console.print(Text(plain(text), style=style), overflow="ellipsis", no_wrap=True)
 
 

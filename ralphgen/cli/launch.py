@@ -171,7 +171,7 @@ def _launched(
     raw: bool,
     tell: Say,
 ) -> int:
-    """Run the agent, let its task go, say what came of it, and return the exit code."""
+    """Run the agent, release its task, print the result, and return the exit code."""
     from ralphgen.agents.launch import last_lines, launch_session, line_writer
     from ralphgen.exchange.branch import keep_rows
     from ralphgen.sessions.claims import NOT_MADE, end_claim, keep_claim

@@ -1,4 +1,4 @@
-"""The live view of a loop: who works on what, the last call, cost, and what is left."""
+"""The live view of a loop: its workers with their tasks and last calls, its cost, and the rest."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ SHARE = 30  # times as long as a look takes, where there are very many tasks
 
 @dataclass(slots=True)
 class WorkerRow:
-    """What one worker does."""
+    """The current task and call of one worker."""
 
     about: str
     began: float
@@ -31,10 +31,10 @@ class WorkerRow:
 
 
 class LoopScreen:
-    """What the view shows: it is changed by events, and drawn anew."""
+    """The content of the view, which events change."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Start empty."""
         self._began = time.monotonic()
         self._places: dict[int, WorkerRow] = {}
         self.counts: Mapping[str, int] = {}
@@ -43,7 +43,7 @@ class LoopScreen:
         self._note = ""
 
     def take(self, told: Event) -> None:
-        """Take note of what happened."""
+        """Take an event into account."""
         match told:
             case {"event": "begin", "workers": int(workers)}:
                 self._places = {number: _free() for number in range(1, workers + 1)}
@@ -61,7 +61,7 @@ class LoopScreen:
                 self._note = " ".join(event_lines(told)) or self._note
 
     def __rich__(self) -> Group:
-        """Return the view as it is now, in 80 columns."""
+        """Return the current view, in 80 columns."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True)
         table.add_column("", width=2)
         table.add_column("task", ratio=5, no_wrap=True, overflow="ellipsis")
@@ -81,10 +81,10 @@ def _free() -> WorkerRow:
 
 
 class LiveView:
-    """The view in a terminal; lines of what happened stand above it."""
+    """The view in a terminal, below the lines about past events."""
 
     def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        """Draw on standard error; `counts` says now and then how many tasks are ready and such."""
+        """Draw on standard error; `counts` returns the number of tasks by state."""
         self._screen = LoopScreen()
         self._counts = counts
         self._next_count = 0.0
@@ -100,7 +100,7 @@ class LiveView:
             self._live.stop()
 
     def show(self, told: Event | None) -> None:
-        """Take what happened; None where nothing did."""
+        """Show an event; None only draws the view."""
         now = time.monotonic()
         if now >= self._next_count:
             self._screen.counts = self._counts()

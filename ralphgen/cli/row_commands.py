@@ -35,13 +35,13 @@ Register = Callable[[Callable[..., None]], Callable[..., None]]
 
 
 class FieldCommand(ShellCommand):
-    """A command that takes an option for each column of a table, also for those it does not know.
+    """A command that takes an option for each column of a table, declared or not.
 
-    What it does not know stands in `context.meta[FIELDS]`.
+    Undeclared ones are in `context.meta[FIELDS]`.
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take out the options that are none of the command's own."""
+        """Remove the undeclared options."""
         known = {name for one in self.get_params(ctx) for name in (*one.opts, *one.secondary_opts)}
         kept: list[str] = []
         given: Given = ctx.meta.setdefault(FIELDS, {})
@@ -69,14 +69,14 @@ class FieldCommand(ShellCommand):
 
 
 def field(what: str, metavar: str = "TEXT", *, many: bool = False, complete: Any = None) -> Any:
-    """Return the type of an option for a column; a column of `many` items takes them one by one."""
+    """Return the type of an option for a column, which is repeatable for `many` items."""
     option = typer.Option(metavar=metavar, help=what, autocompletion=complete)
     return Annotated[list[str] | None if many else str | None, option]
 
 
 @dataclass(frozen=True, slots=True)
 class RowCommand:
-    """One run of a command on rows: what is asked of the tools, and how the answer is printed."""
+    """One run of a command on rows: its calls of tools, and the output of the answers."""
 
     project: Path
     trust_edited: bool = False
@@ -101,7 +101,7 @@ class RowCommand:
             return tools.ask(tool, **arguments)
 
     def change(self, kind: str, **key: object) -> None:
-        """Change the given fields of the row that `key` names, or let the user edit them."""
+        """Change the given fields of the row with a `key`, or let the user edit them."""
         tool = f"update_{kind}"
         with self.tools(tool) as tools:
             schemas = tools.properties(tool)
@@ -116,13 +116,13 @@ class RowCommand:
         self.show_change(answer, f"{kind} {next(iter(key.values()))}: {changed(answer)}")
 
     def confirm(self, question: str, *, yes: bool) -> None:
-        """Ask before rows are deleted; end the command with exit code 1 for a no."""
+        """Ask before rows are deleted; exit with 1 if the user declines."""
         if not agrees(question, yes=yes):
             say("nothing was deleted")
             raise typer.Exit(1)
 
     def show_change(self, answer: Record, words: str) -> None:
-        """Print what a tool that writes has answered: for programs as it is, else in words."""
+        """Print the answer of a tool that writes: as JSON, or in words."""
         if self.as_json:
             print_json(answer)
             return
@@ -140,7 +140,7 @@ class RowCommand:
         show_record({name: one for name, one in record.items() if name not in hide}, title)
 
     def show_rows(self, answer: Record, rows: str, *, none: Callable[[], str]) -> None:
-        """Print the rows of a list; without any, say why there are `none`."""
+        """Print the rows of a list, or `none` if it is empty."""
         if self.as_json:
             print_json(answer)
             return
@@ -166,8 +166,8 @@ def row_command(
 ) -> Register:
     """Return the decorator of a command on rows, which takes a `RowCommand` and its own arguments.
 
-    `fields` are the columns that it has an option for, each with the type of that; other columns
-    are options then too. The other options are those of `App.command`.
+    `fields` are the columns with a declared option, each with its type; other columns are options
+    too. The other arguments are those of `App.command`.
     """
     if fields is not None:
         options["cls"] = FieldCommand
@@ -208,7 +208,7 @@ def arguments_of(given: Given, properties: Mapping[str, Mapping[str, Any]]) -> d
     """Return the arguments of a tool whose input schema has these properties.
 
     A list is given item by item, or as JSON. Raises `UsageError` for another field that is given
-    twice; whatever else is wrong, the tool refuses.
+    twice; the tool refuses all other errors.
     """
     arguments: dict[str, Any] = {}
     for name, texts in given.items():
@@ -264,10 +264,10 @@ def row_tools(
     trust_edited: bool = False,
     positional: Mapping[str, str] | None = None,
 ) -> Iterator[RowTools]:
-    """The tools of the project around a folder; they write nothing where a row is not `as_read`.
+    """Open the tools of a project; they write no row that differs from `as_read`.
 
     Refusals name options; `positional` has the command's other arguments, as of `in_options`.
-    Raises `UsageError` where the project has no such `tool`.
+    Raises `UsageError` if the project has no such `tool`.
     """
     from ralphgen.agents.calls import open_server
     from ralphgen.sessions.decide import Request
@@ -290,7 +290,7 @@ def row_tools(
 def in_options(problem: Problem, tool: str, positional: Mapping[str, str]) -> Problem:
     """Return a tool's refusal with the options of a command for the arguments of the tool.
 
-    `positional` has the names, as in the help, of those that are arguments of the command too.
+    `positional` has the names, as in the help, of the positional ones.
     """
 
     def option(argument: str) -> str:
@@ -318,7 +318,7 @@ def in_options(problem: Problem, tool: str, positional: Mapping[str, str]) -> Pr
 
 
 def _wanted(expected: str) -> str:
-    """Return what a tool expected as advice: "one of" and names become "use a, b or c"."""
+    """Return the expected value of a tool as advice: "one of" and names become "use a, b or c"."""
     listed, is_meant, meant = expected.partition("; did you mean ")
     if not listed.startswith("one of "):
         return f"use {expected.replace('an integer', 'a whole number')}"
@@ -328,7 +328,7 @@ def _wanted(expected: str) -> str:
 
 
 def listed(tools: RowTools, tool: str, rows: str, limit: int, **arguments: object) -> Record:
-    """Return the first rows of a list as one answer of its tool, `limit` at most."""
+    """Return the first rows of a list as one answer of its tool, at most `limit`."""
     whole: Record = {rows: []}
     for answer in tools.pages(tool, limit=min(limit, PAGE), **arguments):
         kept = [*whole[rows], *answer[rows]]
@@ -345,12 +345,12 @@ def listed(tools: RowTools, tool: str, rows: str, limit: int, **arguments: objec
 
 
 def changed(answer: Record) -> str:
-    """Return the names of the fields that an answer says were changed, in words."""
+    """Return the names of the changed fields in an answer, in words."""
     return f"changed {', '.join(answer.get('changed', ())) or 'nothing'}"
 
 
 def shown_task(task: Record) -> Record:
-    """Return a task for people: a pending one is ready, held, or waits; a stale one says so."""
+    """Return a task with its computed state instead of its status."""
     return {**task, "status": INFERRED.get(task.get("inferred", ""), task.get("status"))}
 
 
@@ -364,10 +364,10 @@ def add_named_rows(
     complete: Complete,
     examples: Mapping[str, str],
 ) -> None:
-    """Add the commands on features or disciplines, as `kind` says: rows that have a name.
+    """Add the commands on features or disciplines, according to `kind`.
 
-    `about` is the help of `show`. `fields` are the options for columns, `new_fields` those that a
-    new row has besides; fields that are required and not given take values from `DEFAULTS`.
+    `about` is the help of `show`. `fields` are the options for columns, and `new_fields` further
+    ones for a new row. Missing required fields have values from `DEFAULTS`.
     """
     rows = f"{kind}s"
     argument = typer.Argument(metavar="NAME", help=f"Name of the {kind}.", autocompletion=complete)
@@ -430,7 +430,7 @@ def add_named_rows(
 def matching(
     tools: RowTools, matches: Callable[[Record], bool], limit: int, filters: Mapping[str, object]
 ) -> Record:
-    """Return the tasks that a condition holds for, as one answer of their tool."""
+    """Return the tasks that meet a condition, as one answer of their tool."""
     found = [
         task
         for answer in tools.pages("list_tasks", limit=PAGE, **filters)

@@ -1,4 +1,4 @@
-"""Rich tables of facts and of the policy, for people at a terminal."""
+"""Rich tables of facts and of the policy, for a terminal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,9 +27,9 @@ ABREAST = 10  # numbered columns that stand beside the names of tools in 80 char
 
 
 def tool_matrix(plan: ServerPlan, discipline: str | None = None) -> dict[str, object]:
-    """Return, by kit, the tools, and by recipe the names that it sees and the bytes of its list.
+    """Return, by kit, the tools, and by recipe the names of its tools and the bytes of its list.
 
-    With a `discipline`, that is what it leaves.
+    With a `discipline`, without the tools that it removes.
     """
     return {
         kit.key: {
@@ -47,7 +47,7 @@ def tool_matrix(plan: ServerPlan, discipline: str | None = None) -> dict[str, ob
 def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
     """Print each kit's matrix of tools and numbered recipes, below a list of the recipes.
 
-    With a `discipline`, that is what it leaves.
+    With a `discipline`, without the tools that it removes.
     """
     console = _console()
     kits = {kit.key: _seen(plan, kit, discipline) for kit in plan.kits}
@@ -66,7 +66,7 @@ def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
 
 
 def show_facts(inspected: Project, found: Mapping[str, Finding]) -> None:
-    """Print the inspected schema, removals, recipes and tools, and what was found for each kit."""
+    """Print the inspected schema, removals, recipes and tools, and the findings of each kit."""
     console = _console()
     project = inspected.facts
     print_result(f"database: {plain(database_shown(inspected.root))}")
@@ -93,7 +93,7 @@ def show_facts(inspected: Project, found: Mapping[str, Finding]) -> None:
 
 
 def _show_found(console: Console, finding: Finding) -> None:
-    """Print what a kit that is on would serve: a table for each kind, its keys as columns."""
+    """Print the content of an enabled kit: a table for each kind, with its keys as columns."""
     print_result(f"{finding.summary}:")
     for rows in finding.details.values():
         if rows:
@@ -104,9 +104,9 @@ def _show_found(console: Console, finding: Finding) -> None:
 
 
 def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, SessionRecord]) -> None:
-    """Print each session, newest first, with what is on record of it.
+    """Print each session with its record, newest first.
 
-    Ids are whole, since they are there to be copied.
+    Ids are never cut, so that you can copy them.
     """
     console = page_console()
     if not stored:
@@ -149,12 +149,12 @@ def _session_cells(stored: StoredSession, record: SessionRecord | None) -> tuple
 
 
 def _console() -> PageConsole:
-    """Return a console that prints names as they are: brackets and colons are no markup."""
+    """Return a console that prints names unchanged, without markup."""
     return PageConsole(markup=False, emoji=False, highlight=False)
 
 
 def _seen(plan: ServerPlan, kit: KitPlan, discipline: str | None) -> dict[str, Entries]:
-    """Return what each recipe's sessions are given by `tools/list`."""
+    """Return the answer of `tools/list` for the sessions of each recipe."""
     return {
         name: listed_tools(plan, name, kit, discipline=discipline) for name in plan.policy.recipes
     }

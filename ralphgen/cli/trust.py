@@ -1,4 +1,4 @@
-"""`ralphgen trust`: what a clone makes a person run, shown and recorded."""
+"""`ralphgen trust`: shows the commands that a clone runs, and records the consent."""
 
 import os
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ def _forget(project: Path) -> None:
 
 
 def _trust_commit(project: Path, reference: str, *, yes: bool) -> None:
-    """Record the rules of a commit, whatever is checked out."""
+    """Record the rules of a commit, which need not be checked out."""
     from ralphgen.emit.delegation import commit_named
     from ralphgen.emit.trust import items_at
     from ralphgen.project.root import written_root
@@ -76,7 +76,7 @@ def _trust_commit(project: Path, reference: str, *, yes: bool) -> None:
 
 
 def _delegate(project: Path, signers: Path, branch: str, *, yes: bool) -> None:
-    """Approve the items of today, then record the signers of a branch."""
+    """Approve the current items, then record the signers of a branch."""
     from ralphgen.emit.delegation import keep_delegation, new_delegation, signer_lines
     from ralphgen.errors import ProjectError, UsageError
     from ralphgen.project.root import written_root
@@ -103,7 +103,7 @@ def _delegate(project: Path, signers: Path, branch: str, *, yes: bool) -> None:
 
 
 def _trust_items(project: Path, *, yes: bool) -> None:
-    """Approve the items of today."""
+    """Approve the current items."""
     from ralphgen.emit.trust import database_items, worker_items
     from ralphgen.emit.workflows import compile_server
     from ralphgen.kits.project import Project as Inspected
@@ -174,9 +174,9 @@ def _accepted(root: Path, *, yes: bool) -> bool:
 
 
 def asked(shown: Sequence[str]) -> bool:
-    """Return whether a person at the terminal trusts what is shown; false where none can be asked.
+    """Return whether the user at the terminal trusts the shown items; false without a user.
 
-    An agent that makes itself a terminal is nobody to ask.
+    An agent that opens a terminal is not asked.
     """
     from ralphgen.runtime.system import is_below_launch
     from ralphgen.terminal.person import at_terminal, confirmed

@@ -1,4 +1,4 @@
-"""The project's rows by the rules of the ralph kit: others say of them what the tools say."""
+"""The project's rows by the rules of the ralph kit, for the board, the loop and the commands."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ SHOWN_TABLES = ("tasks", "features", "disciplines", "task_comments")
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The rows of those tables that there are, without what the config hides."""
+    """The rows of the existing tables, without hidden columns."""
 
     connection: Snapshot
     tables: dict[str, StoredTable]
@@ -67,7 +67,7 @@ class Rows:
         )
 
     def lacks(self, table: str, *columns: str) -> str:
-        """Return why a section cannot be shown that needs these columns; "" where it can."""
+        """Return why a section with these columns cannot be shown, "" if it can."""
         if table not in self.tables:
             return f'the database has no table "{table}"'
         missing = [f'"{column}"' for column in columns if column not in self.tables[table]]
@@ -87,22 +87,22 @@ class Rows:
         return self.execute(self.tables[table].select(columns, rest), *values)
 
     def named(self, table: str, columns: Sequence[str], ids: str) -> list[tuple[Any, ...]]:
-        """Return the columns of those rows whose ids are in a list, as JSON."""
+        """Return the columns of the rows with the ids of a list, as JSON."""
         return self.read(table, columns, f"WHERE {self.connection.sql.among('id')}", ids)
 
     def exactly(self, column: str) -> str:
-        """Return a text as SQL that is compared by its characters alone."""
+        """Return a text as SQL that compares characters exactly."""
         return self.connection.sql.exactly(column)
 
     def execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement; text that is no UTF-8 is shown with U+FFFD."""
+        """Return the rows of a statement; invalid UTF-8 becomes U+FFFD."""
         return self.connection.rows(sql, values)
 
 
 def reading_rows(connection: Snapshot, schema: Schema) -> Rows:
-    """Return the rows as the connection sees them; `schema` says what the config hides.
+    """Return the rows of a connection; `schema` has the hidden columns.
 
-    Raises `ProjectError` where a migration has taken away what every server needs.
+    Raises `ProjectError` if a migration removed a table or column that every server needs.
     """
     facts = connection.tables()
     return Rows(connection, _tables(facts, schema), MARKER in facts)

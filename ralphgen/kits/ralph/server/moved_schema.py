@@ -1,4 +1,4 @@
-"""Refuses a database whose schema is not, or is no longer, what the server was built for."""
+"""Refuses a database with another schema than that for which the server was generated."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def refuse_unlike(
     workspace: Workspace, folder: str, manifest: Mapping[str, Any], definitions: str
 ) -> None:
-    """Raise `StartError`, naming the columns, where the server was built for other ones.
+    """Raise `StartError`, naming the columns, if the server was generated for other ones.
 
-    `folder` is the server's. If nothing differs, the digest of the `definitions` is recorded.
+    `folder` is that of the server. Without a difference, the digest of `definitions` is recorded.
     """
     database = workspace.database
     also, reads = _further(manifest), manifest["schema"].get("reads", {})
@@ -36,7 +36,7 @@ def refuse_unlike(
 
 
 def refuse_migrated(workspace: Workspace, folder: str) -> None:
-    """Raise `ToolError` where a column that the tools use is no longer as it was."""
+    """Raise `ToolError` if a column that the tools use has changed."""
     manifest = read_manifest(folder)
     tables, also, hide = workspace.tables, _further(manifest), manifest["schema"]["hide"]
     found = workspace.database.tables(also)
@@ -54,7 +54,7 @@ def refuse_migrated(workspace: Workspace, folder: str) -> None:
 
 
 def _further(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the names of the tables and views that tools of the project's own work on."""
+    """Return the names of the tables and views with tools of the kit tables."""
     named: list[str] = manifest["schema"].get("tables", [])
     return named
 
@@ -75,9 +75,9 @@ def _in_use(tables: Tables, found: Found) -> Found:
 
 
 def _gone(tables: Tables, found: Found) -> Iterator[str]:
-    """Yield a sentence for each column that the tools use and that is no longer there.
+    """Yield a sentence for each missing column that the tools use.
 
-    The facts beside the server do not tell: it may have been written anew since the session began.
+    The facts next to the server do not help: it can be regenerated during the session.
     """
     for table in _used(tables):
         names = {schema.fold(column["name"]) for column in found.get(table.name, ())}

@@ -1,4 +1,4 @@
-"""The session's own recipe as a prompt, which is its brief: who the agent is, and what to do."""
+"""The recipe of the session as a prompt, with its brief."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ WITHOUT_PROMPT = ("interactive", "manual")
 
 
 def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
-    """Return the one prompt of a session; none where a person works or looks around (SPEC-070).
+    """Return the one prompt of a session; none in manual and interactive sessions (SPEC-070).
 
-    A recipe of the project's own that says what to do has one whatever its base.
+    A recipe of the project with a prompt has one with every base.
     """
     if session.profile in WITHOUT_PROMPT and not session.brief.get("prompt"):
         return []
@@ -46,7 +46,7 @@ def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
 
 
 def brief(workspace: Workspace, tools: Sequence[Tool]) -> dict[str, Any]:
-    """Return what an agent is told when the session begins; see `make_brief`."""
+    """Return the brief of the session; see `make_brief`."""
     from .brief import make_brief
 
     return make_brief(workspace, tools, {})
