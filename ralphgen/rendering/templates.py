@@ -3,8 +3,7 @@
 import json
 from functools import cache
 from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from typing import TYPE_CHECKING
 
 from ralphgen.spelling import (
     Lines,
@@ -19,6 +18,9 @@ from ralphgen.spelling import (
     sql_text,
 )
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
 PACKAGE = Path(__file__).parents[1]
 
 
@@ -29,8 +31,10 @@ def template_folder() -> Path:
 
 
 @cache
-def templates() -> Environment:
+def templates() -> "Environment":
     """Return the environment that reads, compiles and keeps the templates."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
     environment = Environment(
         loader=FileSystemLoader(template_folder(), encoding="utf-8"),
         undefined=StrictUndefined,
