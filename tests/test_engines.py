@@ -37,7 +37,7 @@ ASKING = {
         "project/model.py": "name place",
         "project/root.py": "class name place",
         "project/config.py": "name place",
-        "rendering/server.py": "name",  # the emitted package
+        "rendering.py": "name",  # the emitted package
     },
     "opens the database": {"project/database.py": "class driver place"},
     "looks at a file, or copies it": {

@@ -16,7 +16,7 @@ from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import RECIPES, KitPlan, ServerPlan
 from ralphgen.project.config import Config
-from ralphgen.rendering.server import render_files
+from ralphgen.rendering import render_files
 
 NAMES = {"jwt": "pyjwt", "yaml": "pyyaml"}  # packages by their modules, if these differ
 TOGETHER = [kit.key for kit in KITS if not kit.any_schema]  # the kits of one project

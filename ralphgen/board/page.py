@@ -24,7 +24,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from ralphgen.board.project import Board, ProjectHeading
 from ralphgen.board.text import ActionResult, line, wants_json
 from ralphgen.errors import Problem, RalphgenError
-from ralphgen.rendering.templates import template_folder
+from ralphgen.rendering import template_folder
 from ralphgen.terminal.console import show_crash
 
 SECTIONS: Mapping[str, str] = {

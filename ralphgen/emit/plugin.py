@@ -18,7 +18,7 @@ from ralphgen.planning.model import ServerPlan
 from ralphgen.project.database import open_database
 from ralphgen.project.disciplines import discipline_rows
 from ralphgen.project.root import CONFIG
-from ralphgen.rendering.templates import rendered
+from ralphgen.rendering import rendered
 
 AGENTS_FOLDER = ".claude/agents"
 KIT, RECIPE = "ralph", "task_execution"

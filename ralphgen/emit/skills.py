@@ -20,7 +20,7 @@ from ralphgen.planning.model import (
     Step,
     listed_tools,
 )
-from ralphgen.rendering.templates import rendered
+from ralphgen.rendering import rendered
 from ralphgen.runtime.policy import GRANTS, OPTIONAL, OWN, REQUIRED, RULES, WITHIN, Policy, Recipe
 from ralphgen.runtime.protocol.calls import effect_of
 from ralphgen.spelling import markdown_cell

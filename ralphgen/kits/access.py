@@ -24,7 +24,7 @@ from ralphgen.planning.access import (
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.model import ProjectFacts
 from ralphgen.project.root import CONFIG, DATABASE
-from ralphgen.rendering.templates import rendered
+from ralphgen.rendering import rendered
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.postgresql.revocations import MADE
 from ralphgen.runtime.policy import Policy

@@ -17,7 +17,7 @@ from ralphgen.project.model import Names, ProjectFacts, Schema
 from ralphgen.project.root import project_root
 from ralphgen.project.schema import ProjectRows, open_rows
 from ralphgen.project.toml import TomlFile
-from ralphgen.rendering.server import render_files
+from ralphgen.rendering import render_files
 
 
 class Project:

@@ -19,7 +19,7 @@ from ralphgen.emit.workflows import checked, regenerate
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.project.root import FOLDER
-from ralphgen.rendering.server import UNFORMATTED
+from ralphgen.rendering import UNFORMATTED
 
 ROOT = FIXTURES.parent
 CASES = case_names(failing=False)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import ralphgen
-from ralphgen.rendering.server import UNFORMATTED
+from ralphgen.rendering import UNFORMATTED
 
 PACKAGE = Path(ralphgen.__file__).parent
 

@@ -45,7 +45,7 @@ def load() -> None:
             import_module(module.name)
     for name in LATE:
         import_module(name)
-    templates = import_module("ralphgen.rendering.templates").templates()
+    templates = import_module("ralphgen.rendering").templates()
     for name in templates.list_templates():
         templates.get_template(name)
 

@@ -31,7 +31,7 @@ from ralphgen.planning.model import (
 )
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Finding, ProjectFacts
-from ralphgen.rendering.texts import package_texts
+from ralphgen.rendering import package_texts
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tool import READ_ONLY
 

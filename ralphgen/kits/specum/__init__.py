@@ -23,7 +23,7 @@ from ralphgen.planning.model import (
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.config import RelativePath
 from ralphgen.project.model import Finding, ProjectFacts
-from ralphgen.rendering.texts import package_texts
+from ralphgen.rendering import package_texts
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files import path_within
 from ralphgen.runtime.tool import DESTRUCTIVE, IDEMPOTENT, NON_DESTRUCTIVE, READ_ONLY

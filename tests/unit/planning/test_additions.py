@@ -18,7 +18,7 @@ from ralphgen.planning.server import Addition, KitDefinition, plan_server, with_
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.model import ProjectFacts, Removal
 from ralphgen.project.root import DatabasePlace
-from ralphgen.rendering.server import render_files
+from ralphgen.rendering import render_files
 from ralphgen.runtime.tool import READ_ONLY
 from ralphgen.spelling import Construction, Lines, Name
 

@@ -1,12 +1,14 @@
-"""Renders a plan: templates for what varies, runtime modules unchanged."""
+"""Renders a plan as files: templates for the variable parts, runtime modules copied unchanged."""
 
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from hashlib import sha256
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ralphgen import __version__
 from ralphgen.environment import LOCK_NAME
@@ -24,12 +26,76 @@ from ralphgen.planning.model import (
     Workflow,
 )
 from ralphgen.project.model import Structured
-from ralphgen.rendering.templates import rendered
 from ralphgen.runtime import tool as runtime_tool
 from ralphgen.runtime.policy import ALL, FULL, Policy, Recipe
-from ralphgen.spelling import Construction, Lines, Name, Value, import_from, keyword, markdown_cell
+from ralphgen.spelling import (
+    Construction,
+    Lines,
+    Name,
+    Value,
+    assignment,
+    comment,
+    docstring,
+    import_from,
+    keyword,
+    literal,
+    markdown_cell,
+    sql_text,
+)
 
-RUNTIME = Path(__file__).parents[1] / "runtime"
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+PACKAGE = Path(__file__).parent
+
+
+def template_folder() -> Path:
+    """Return the templates' directory: inside an installed package, next to it in a clone."""
+    folder = PACKAGE / "templates"
+    return folder if folder.is_dir() else PACKAGE.parent / "templates"
+
+
+@cache
+def templates() -> "Environment":
+    """Return the environment that reads, compiles and keeps the templates."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(template_folder(), encoding="utf-8"),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    environment.filters.update(
+        literal=literal,
+        argument=_argument,
+        comment=comment,
+        cell=markdown_cell,
+        quoted=json.dumps,
+        sql_text=sql_text,
+    )
+    environment.globals.update(
+        assignment=assignment,
+        docstring=docstring,
+        import_from=import_from,
+        keyword=keyword,
+        lines=Lines,
+    )
+    return environment
+
+
+def _argument(value: Value, indent: int) -> str:
+    """Return a positional argument as a separate line, with its comma."""
+    return f"{literal(value, indent, suffix=',')},"
+
+
+def rendered(template: str, **values: object) -> str:
+    """Return a template filled with values; an undefined variable is an error."""
+    return templates().get_template(template).render(values)
+
+
+RUNTIME = Path(__file__).parent / "runtime"
 UNFORMATTED = "# fmt: off\n"  # black has no settings per directory, only this mark
 RUNTIME_IMPORT = re.compile(r"^(\s*(?:from|import) )ralphgen\.runtime\b", re.MULTILINE)
 IMPORT = re.compile(r"^\s*from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
@@ -397,3 +463,17 @@ def _workflow(workflow: Workflow) -> Value:
         {"tool": step.tool, "given": dict(step.given), "text": step.text} for step in workflow.steps
     ]
     return Lines({"title": workflow.title, "needs": list(workflow.needs), "steps": Lines(steps)})
+
+
+@cache
+def package_texts(package: str, folder: str) -> Mapping[str, str]:
+    """Return the text of each file below a folder of a package, by path there, sorted."""
+    return dict(sorted(_texts(resources.files(package).joinpath(folder), "")))
+
+
+def _texts(folder: Traversable, path: str) -> Iterator[tuple[str, str]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _texts(entry, f"{path}{entry.name}/")
+        else:
+            yield path + entry.name, entry.read_text(encoding="utf-8")

@@ -1,1 +1,0 @@
-"""Renders a plan as files: templates for the variable parts, runtime modules copied unchanged."""
