@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 from ralphgen import __version__
 from ralphgen.cli.commands import load
-from ralphgen.terminal.table import COMMANDS, HIDDEN
+from ralphgen.terminal.console import COMMANDS, HIDDEN
 
 CODES = re.compile(r"(?m)^## (Exit codes[^\n]*)\n(.*?)(?=^## |\Z)", re.DOTALL)
 HEAD = r""".\" Made by docs/manpage.py from the commands: change those, not this.

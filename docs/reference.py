@@ -19,7 +19,7 @@ from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.runtime.policy import FULL
 from ralphgen.spelling import markdown_cell
-from ralphgen.terminal.table import COMMANDS
+from ralphgen.terminal.console import COMMANDS
 
 CONFIG = (
     "# All settings\n\nEvery key of `.ralph/ralphgen.toml`: what it holds, and what without it.\n"

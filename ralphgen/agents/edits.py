@@ -14,7 +14,7 @@ from ralphgen.runtime.system import launched_session
 from ralphgen.runtime.tasks.rows import plain, today
 from ralphgen.runtime.values import shortened
 from ralphgen.sessions.decide import RowAsRead
-from ralphgen.terminal.person import refuse_agents
+from ralphgen.terminal.console import refuse_agents
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

@@ -47,7 +47,7 @@ def board(
 
 def _serve(root: Path, *, browse: bool) -> None:
     from ralphgen.board.server import serve
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.console import refuse_agents
 
     refuse_agents("board")  # whoever has it works as a person
     hints = iter(["press Ctrl-C to stop"])  # said once, below the first address

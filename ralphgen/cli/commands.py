@@ -12,8 +12,7 @@ from ralphgen import __version__
 from ralphgen.cli.completion import as_bash_splits
 from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.terminal.app import App, CommandGroup, Misuse, ShellCommand, misuse
-from ralphgen.terminal.console import say
-from ralphgen.terminal.table import COMMANDS, HIDDEN, PANELS, RENAMED
+from ralphgen.terminal.console import COMMANDS, HIDDEN, PANELS, RENAMED, say
 
 TAKES_SHELL = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
 """The variable that lets Typer's options for completion take a shell in place of finding it."""

@@ -99,7 +99,7 @@ def import_(
     from ralphgen.exchange.adopt import import_tasks
     from ralphgen.exchange.move import import_rows
     from ralphgen.project.root import database_place, project_root
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.console import refuse_agents
 
     refuse_agents("import")
     is_own = source in OWN
@@ -157,7 +157,7 @@ def sync(
     from ralphgen.cli.trust import asked
     from ralphgen.exchange.branch import sync as sync_rows
     from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import at_terminal, refuse_agents
+    from ralphgen.terminal.console import at_terminal, refuse_agents
 
     refuse_agents("sync")
     if ours and theirs:

@@ -114,7 +114,7 @@ def undo(
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.undo import finish_undone, undo_session
     from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import agrees, refuse_agents
+    from ralphgen.terminal.console import agrees, refuse_agents
 
     refuse_agents("undo")
     root = project_root(project)

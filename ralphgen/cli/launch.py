@@ -25,8 +25,7 @@ from ralphgen.errors import ProjectError, RalphgenError, Say, UsageError, plain
 from ralphgen.runtime.session import BY_TERMINAL
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.app import App, Project, Quiet, Sandboxed, TrustEdited, help_hint
-from ralphgen.terminal.console import progress, say
-from ralphgen.terminal.person import refuse_agents
+from ralphgen.terminal.console import progress, refuse_agents, say
 
 if TYPE_CHECKING:
     from ralphgen.agents.agent import Agent, LaunchOptions

@@ -31,7 +31,7 @@ def on(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> Non
     Shows the SQL and asks first.
     """
     from ralphgen.ledger.tables import add_tables, definition, read_state
-    from ralphgen.terminal.person import agrees
+    from ralphgen.terminal.console import agrees
 
     root = _root_for_a_person(project, "ledger on")
     if read_state(root).version is not None:
@@ -57,7 +57,7 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
     from ralphgen.project.database import opened_database
     from ralphgen.runtime.engine.ledger import KEPT, MARKER
     from ralphgen.runtime.tasks.claims import live_claims
-    from ralphgen.terminal.person import agrees
+    from ralphgen.terminal.console import agrees
 
     root = _root_for_a_person(project, "ledger off")
     state = read_state(root)
@@ -155,7 +155,7 @@ def prune(
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.tables import no_ledger, read_state
     from ralphgen.ledger.tables import prune as prune_tables
-    from ralphgen.terminal.person import agrees
+    from ralphgen.terminal.console import agrees
 
     root = _root_for_a_person(project, "ledger prune")
     try:

@@ -123,7 +123,7 @@ def loop(
     from ralphgen.loop.run import Limits, parse_duration, parse_until
     from ralphgen.project.database import shared_connections, without_database
     from ralphgen.project.root import project_place
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.console import refuse_agents
 
     if context.invoked_subcommand:
         return
@@ -188,7 +188,7 @@ def _add_control(name: str, about: str) -> None:
     def control(project: Project = Path()) -> None:
         from ralphgen.loop.record import ask_loops
         from ralphgen.project.root import project_root
-        from ralphgen.terminal.person import refuse_agents
+        from ralphgen.terminal.console import refuse_agents
 
         refuse_agents(f"loop {name}")
         for loop_id in ask_loops(project_root(project), name):

@@ -25,8 +25,7 @@ def main() -> None:
         print(f"ralphgen {__version__}")
         return
     if not arguments and "_RALPHGEN_COMPLETE" not in os.environ:
-        from ralphgen.terminal.console import as_typed
-        from ralphgen.terminal.table import OVERVIEW
+        from ralphgen.terminal.console import OVERVIEW, as_typed
 
         print(as_typed(OVERVIEW), end="")
         return

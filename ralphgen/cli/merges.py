@@ -62,7 +62,7 @@ def run_queue(
     from ralphgen.project.database import shared_connections
     from ralphgen.project.root import project_root
     from ralphgen.sessions.create import project_items
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.console import refuse_agents
 
     refuse_agents("merges run")
     root, tell = project_root(project), progress(quiet)
@@ -100,7 +100,7 @@ def drop(
     """Remove work from the queue; its branch is kept."""
     from ralphgen.loop.merges import drop_entry
     from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.console import refuse_agents
 
     refuse_agents("merges drop")
     branch = drop_entry(project_root(project), number, say)

@@ -26,7 +26,7 @@ def notify(
     from ralphgen.kits.registry import read_settings
     from ralphgen.loop.notify import address, one_line, send
     from ralphgen.project.root import CONFIG, project_root
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.console import refuse_agents
 
     refuse_agents("notify")
     root = project_root(project)

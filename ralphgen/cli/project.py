@@ -91,7 +91,7 @@ def init(
     from ralphgen.emit.initialize import InitOptions, initialize
     from ralphgen.environment import base_interpreter
     from ralphgen.exchange.branch import adopt_rows
-    from ralphgen.terminal.person import agrees, at_terminal, confirmed, refuse_writes_of_agents
+    from ralphgen.terminal.console import agrees, at_terminal, confirmed, refuse_writes_of_agents
 
     path = chosen_project(path, project)
     refuse_writes_of_agents("init", path)
@@ -184,7 +184,7 @@ def regen(
     from ralphgen.emit.workflows import preview, regenerate
     from ralphgen.environment import base_interpreter
     from ralphgen.project.root import project_root, written_root
-    from ralphgen.terminal.person import at_terminal
+    from ralphgen.terminal.console import at_terminal
 
     tell = progress(quiet)
     place = chosen_project(path, project)
@@ -403,7 +403,7 @@ def upgrade(
     from ralphgen.emit.workflows import upgrade as upgrade_project
     from ralphgen.environment import base_interpreter
     from ralphgen.project.root import written_root
-    from ralphgen.terminal.person import agrees
+    from ralphgen.terminal.console import agrees
 
     root = written_root(chosen_project(path, project), "upgrade")
     planned = plan_upgrade(root)

@@ -19,8 +19,7 @@ from ralphgen.errors import Problem, UsageError, either, plain
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.terminal.app import App, Json, Project, ShellCommand, TrustEdited, Yes
-from ralphgen.terminal.console import print_json, print_result, say
-from ralphgen.terminal.person import agrees
+from ralphgen.terminal.console import agrees, print_json, print_result, say
 
 if TYPE_CHECKING:
     from ralphgen.sessions.decide import RowAsRead

@@ -13,8 +13,7 @@ from ralphgen.agents.calls import Record, RefusalError
 from ralphgen.agents.edits import ClashError, EditedProject, EditedRow, FieldClash
 from ralphgen.errors import ProjectError, RalphgenError, UsageError, plain
 from ralphgen.spelling import toml_key, toml_value
-from ralphgen.terminal.console import say
-from ralphgen.terminal.person import confirmed
+from ralphgen.terminal.console import confirmed, say
 
 Schemas = Mapping[str, Mapping[str, Any]]
 EMPTY: Mapping[str, Any] = {
@@ -157,7 +156,7 @@ def _means(block: str, value: str) -> bool:
 
 def _open_editor(path: Path, kind: str) -> None:
     """Wait until the person has left the editor; raises `ProjectError` where it fails."""
-    from ralphgen.terminal.person import at_terminal
+    from ralphgen.terminal.console import at_terminal
 
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not named and not at_terminal():
@@ -177,7 +176,7 @@ def _open_editor(path: Path, kind: str) -> None:
 
 def _again(error: Exception) -> bool:
     """Return whether the person wants to open the file again, with what was wrong before them."""
-    from ralphgen.terminal.person import at_terminal
+    from ralphgen.terminal.console import at_terminal
 
     if not at_terminal() or isinstance(error, (UsageError, ProjectError)):
         return False

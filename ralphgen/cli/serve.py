@@ -75,7 +75,7 @@ def _serve_session(kits: Sequence[str], options: Mapping[str, str], named: str) 
     from ralphgen.agents.launch import serve_session
     from ralphgen.project.root import project_place
     from ralphgen.sessions.decide import Request
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.console import refuse_agents
 
     refuse_agents("serve --recipe")
     for name in options:

@@ -180,7 +180,7 @@ def revoke(session_id: SessionId, project: Project = Path()) -> None:
 def _place(project: Path, command: str) -> "ProjectPlace":
     """Return the project of a command that agents may not run."""
     from ralphgen.project.root import project_place
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.console import refuse_agents
 
     refuse_agents(f"session {command}")
     return project_place(project)

@@ -33,8 +33,7 @@ from ralphgen.errors import Problem, UsageError, counted, harmless, plain
 from ralphgen.project.root import project_place
 from ralphgen.project.schema import open_rows
 from ralphgen.terminal.app import App, Yes
-from ralphgen.terminal.console import print_json, print_result, say
-from ralphgen.terminal.person import refuse_agents
+from ralphgen.terminal.console import print_json, print_result, refuse_agents, say
 
 RUN_CHECKS = "run_checks"
 app = App()

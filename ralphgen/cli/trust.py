@@ -80,7 +80,7 @@ def _delegate(project: Path, signers: Path, branch: str, *, yes: bool) -> None:
     from ralphgen.emit.delegation import keep_delegation, new_delegation, signer_lines
     from ralphgen.errors import ProjectError, UsageError
     from ralphgen.project.root import written_root
-    from ralphgen.terminal.person import at_terminal, confirmed
+    from ralphgen.terminal.console import at_terminal, confirmed
 
     root = written_root(project, "trust")
     found = new_delegation(root, signers, branch)
@@ -128,7 +128,7 @@ def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: boo
     from ralphgen.emit.trust import delegated
     from ralphgen.errors import UsageError
     from ralphgen.project.approvals import add_to_record, read_record
-    from ralphgen.terminal.person import at_terminal
+    from ralphgen.terminal.console import at_terminal
 
     known = read_record(root).digests
     unknown = [item for item in items if item.digest not in known]
@@ -154,7 +154,7 @@ def _accepted(root: Path, *, yes: bool) -> bool:
     from ralphgen.errors import UsageError
     from ralphgen.runtime.files.work_tree import mark_of
     from ralphgen.sessions.snapshot import accept_changes, earlier_changes
-    from ralphgen.terminal.person import at_terminal, confirmed
+    from ralphgen.terminal.console import at_terminal, confirmed
 
     before = earlier_changes(root, root)
     if not before:
@@ -179,7 +179,7 @@ def asked(shown: Sequence[str]) -> bool:
     An agent that opens a terminal is not asked.
     """
     from ralphgen.runtime.system import is_below_launch
-    from ralphgen.terminal.person import at_terminal, confirmed
+    from ralphgen.terminal.console import at_terminal, confirmed
 
     if not at_terminal() or is_below_launch():
         return False

@@ -77,7 +77,7 @@ def revoke(name: Name, project: Project = Path()) -> None:
 def _root(project: Path, command: str) -> Path:
     """Return the project of a command that agents may not run."""
     from ralphgen.project.root import project_place
-    from ralphgen.terminal.person import refuse_agents
+    from ralphgen.terminal.console import refuse_agents
 
     refuse_agents(f"worker {command}")
     return project_place(project).root

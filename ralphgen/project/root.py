@@ -20,7 +20,7 @@ from ralphgen.project import lookup
 from ralphgen.project.approvals import database_digest, read_record
 from ralphgen.runtime.engine.postgresql.library import schema_of
 from ralphgen.runtime.files.main_tree import home_of
-from ralphgen.terminal.person import refuse_writes_of_agents
+from ralphgen.terminal.console import refuse_writes_of_agents
 
 CONFIG, FOLDER, SESSIONS = lookup.CONFIG, lookup.FOLDER, lookup.SESSIONS
 DATABASE, DATABASE_VARIABLE = lookup.DATABASE, lookup.DATABASE_VARIABLE

@@ -1,4 +1,7 @@
-"""Prints results, messages and crashes; escapes text that could steer the terminal."""
+"""Prints results, messages and crashes; asks the user; lists the commands.
+
+Escapes text that could steer the terminal.
+"""
 
 import io
 import json
@@ -7,14 +10,143 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from shutil import get_terminal_size, which
 from types import TracebackType
-from typing import IO, Any, TextIO, cast
+from typing import IO, Any, NamedTuple, TextIO, cast
 
-from ralphgen.errors import Say, harmless
-from ralphgen.terminal.table import COMMANDS
+from ralphgen.errors import Say, UsageError, harmless
+
+
+class CommandEntry(NamedTuple):
+    """A command: its summary in lists, and the module whose `app` has it."""
+
+    summary: str
+    module: str
+
+
+PANELS = {
+    "Get started": {
+        "init": CommandEntry("Set up a project.", "ralphgen.cli.project"),
+        "connect": CommandEntry(
+            "Add the project's servers to Claude Code, Codex, Cursor, …", "ralphgen.cli.connect"
+        ),
+        "doctor": CommandEntry(
+            "Find problems in the setup and explain how to fix them.", "ralphgen.cli.project"
+        ),
+        "status": CommandEntry(
+            "Summarize tasks, blocked work, branches and the last loop.", "ralphgen.cli.project"
+        ),
+    },
+    "Plan": {
+        "task": CommandEntry("Add, list, edit and close tasks.", "ralphgen.cli.tasks"),
+        "feature": CommandEntry("Add, list and edit features.", "ralphgen.cli.tasks"),
+        "discipline": CommandEntry("List and edit agent roles.", "ralphgen.cli.tasks"),
+        "project": CommandEntry(
+            "Show and edit the project's title and description.", "ralphgen.cli.project"
+        ),
+        "import": CommandEntry(
+            "Import tasks: exports, beads, task-master, Backlog.md, …", "ralphgen.cli.exchange"
+        ),
+        "export": CommandEntry("Export all visible rows as JSON Lines.", "ralphgen.cli.exchange"),
+        "sync": CommandEntry(
+            "Merge tasks with other clones, on a branch of git.", "ralphgen.cli.exchange"
+        ),
+    },
+    "Run agents": {
+        "loop": CommandEntry("Run agents on ready tasks until none are left.", "ralphgen.cli.loop"),
+        "launch": CommandEntry("Run one agent session.", "ralphgen.cli.launch"),
+        "session": CommandEntry(
+            "Create, list and end sessions for other MCP clients.", "ralphgen.cli.sessions"
+        ),
+        "worker": CommandEntry(
+            "Let other machines take tasks without the database.", "ralphgen.cli.workers"
+        ),
+        "trust": CommandEntry(
+            "Review and approve the commands a project runs.", "ralphgen.cli.trust"
+        ),
+    },
+    "Review": {
+        "log": CommandEntry("Show every change, with old and new values.", "ralphgen.cli.history"),
+        "undo": CommandEntry("Undo the changes of a session.", "ralphgen.cli.history"),
+        "merges": CommandEntry(
+            "List work that waits to be merged, and the run in progress.", "ralphgen.cli.merges"
+        ),
+        "gate": CommandEntry("Prove the current files, for any loop or CI.", "ralphgen.cli.gate"),
+        "notify": CommandEntry("Send a line of text to your phone or chat.", "ralphgen.cli.notify"),
+        "board": CommandEntry("Open the project board in a browser.", "ralphgen.cli.board"),
+    },
+    "Maintain": {
+        "regen": CommandEntry(
+            "Regenerate the server after a migration or settings change.", "ralphgen.cli.project"
+        ),
+        "check": CommandEntry(
+            "Exit with 1 if the generated server is out of date (for CI).", "ralphgen.cli.project"
+        ),
+        "upgrade": CommandEntry(
+            "Upgrade a project to this version of ralphgen.", "ralphgen.cli.project"
+        ),
+        "db": CommandEntry("Back up, tune and prune the database.", "ralphgen.cli.ledger"),
+    },
+    "Advanced": {
+        "tools": CommandEntry(
+            "Show, compare and add the tools of each recipe.", "ralphgen.cli.tools"
+        ),
+        "call": CommandEntry("Call one tool and print its result.", "ralphgen.cli.server_commands"),
+        "serve": CommandEntry(
+            "Run the MCP server over stdio or HTTP.", "ralphgen.cli.server_commands"
+        ),
+        "dela": CommandEntry(
+            "Choose the project commands agents may run.", "ralphgen.kits.dela.commands"
+        ),
+    },
+}
+HIDDEN = {
+    "inspect": CommandEntry(
+        "Show the facts that decide the generated server.", "ralphgen.cli.project"
+    ),
+    "schema": CommandEntry("Print the JSON Schema of a settings file.", "ralphgen.cli.project"),
+}
+COMMANDS = {name: entry for panel in PANELS.values() for name, entry in panel.items()} | HIDDEN
+RENAMED = {
+    "agents": "connect claude --subagents",
+    "allow": "dela allow",
+    "backup": "db backup",
+    "brief": "session brief",
+    "config": "connect",
+    "deny": "dela deny",
+    "ledger": "db ledger",
+    "plugin": "connect claude --plugin",
+    "policy": "tools diff",
+    "report": "board --export",
+    "skill": "connect claude --skills",
+    "sql": "db indexes",
+    "session braindump": "session create braindump",
+    "session discuss": "session create discuss",
+    "session enrichment": "session create enrichment",
+    "session interactive": "session create interactive",
+    "session manual": "session create manual",
+    "session opus_review": "session create opus_review",
+    "session ramble": "session create ramble",
+    "session task_execution": "session create task_execution",
+    "session yap": "session create yap",
+    "tables": "tools add",
+}
+OVERVIEW = """\
+ralphgen generates an MCP server from your project's schema and runs agents on its tasks.
+
+Start a project     init · connect · doctor · status
+Plan work           task · feature · discipline
+Run agents          launch · loop · trust
+Review              log · undo · board
+Stay current        regen · check
+
+Try: ralphgen init
+All commands: ralphgen --help    Help on one: ralphgen COMMAND --help
+"""
+
 
 VARIABLE = "RALPHGEN_TRACEBACK"
 NAME = "ralphgen"
@@ -181,3 +313,58 @@ def _sentence(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 def _module(trace: TracebackType) -> str:
     return str(trace.tb_frame.f_globals.get("__name__", "?"))
+
+
+def confirmed(question: str) -> bool:
+    """Return whether the user answers yes; input typed before the question is discarded."""
+    with suppress(ImportError):  # there is none on Windows
+        import termios
+
+        termios.tcflush(0, termios.TCIFLUSH)
+    print(f"{fitted(question, 2)} y/N ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def at_terminal() -> bool:
+    """Return whether the user can be asked: standard input and error are a terminal."""
+    return os.isatty(0) and os.isatty(2)
+
+
+def agrees(question: str, *, yes: bool) -> bool:
+    """Return whether the user agrees, either in the terminal or with `--yes`.
+
+    Raises `UsageError` if there is no terminal to ask in.
+    """
+    if not yes and not at_terminal():
+        raise UsageError(
+            f'confirmation needed, but there is no terminal: "{question}"', "pass --yes"
+        )
+    return yes or confirmed(question)
+
+
+def refuse_agents(command: str) -> None:
+    """Raise `UsageError` below `ralphgen launch`: an agent does not decide what it may do."""
+    from ralphgen.runtime.system import is_below_launch
+
+    if is_below_launch():
+        raise UsageError(
+            f'"ralphgen {command}" is not for agents: this shell belongs to a session that '
+            '"ralphgen launch" has started',
+            "run it in your own terminal",
+        )
+
+
+def refuse_writes_of_agents(command: str, folder: Path) -> None:
+    """Raise `UsageError` below `ralphgen launch`, and in a worktree that an agent can write.
+
+    For commands that write settings or generated files: no session may change them in any tree.
+    """
+    from ralphgen.runtime.files.main_tree import is_agents_tree
+
+    refuse_agents(command)
+    if is_agents_tree(str(folder)):
+        raise UsageError(
+            f'"ralphgen {command}" writes settings or generated files, and "{folder.resolve()}" is '
+            "a worktree of an agent",
+            "run it in a checkout of yours",
+        )

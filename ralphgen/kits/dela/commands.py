@@ -25,8 +25,7 @@ from ralphgen.kits.dela.server.task import Task, find_task
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import path_within
 from ralphgen.terminal.app import App, Json, Project
-from ralphgen.terminal.console import print_json, say
-from ralphgen.terminal.person import confirmed, refuse_agents
+from ralphgen.terminal.console import confirmed, print_json, refuse_agents, say
 
 BY_HAND = "fix the file by hand: ralphgen does not overwrite invalid files"
 

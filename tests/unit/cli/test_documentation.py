@@ -9,7 +9,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.project.config import Config, read_config
 from ralphgen.project.inspect import settings_models
 from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS, CLIENT_PARTS
-from ralphgen.terminal.table import COMMANDS as TABLE
+from ralphgen.terminal.console import COMMANDS as TABLE
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = (ROOT / "docs/commands.md").read_text(encoding="utf-8")

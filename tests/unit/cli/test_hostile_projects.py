@@ -21,7 +21,7 @@ from ralphgen.emit.trust import check_items
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 from ralphgen.sessions.create import project_items
-from ralphgen.terminal.table import COMMANDS as TABLE
+from ralphgen.terminal.console import COMMANDS as TABLE
 
 pytestmark = pytest.mark.slow
 

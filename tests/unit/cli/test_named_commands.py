@@ -11,7 +11,7 @@ import pytest
 from syntax_trees import MODULES, ROOT, parsed
 
 from ralphgen.cli.commands import load
-from ralphgen.terminal.table import COMMANDS
+from ralphgen.terminal.console import COMMANDS
 
 TYPED = re.compile(r"(?<![\w./-])ralphgen ((?:(?! \| | > |[\"\n;`…]| -->).)+)")
 OPTION = re.compile(r"-{1,2}[a-z][a-z-]*")

@@ -9,7 +9,7 @@ from command_line import RALPHGEN, ralphgen, refused
 from driving import create_project
 
 from ralphgen.cli.commands import load
-from ralphgen.terminal.table import COMMANDS, OVERVIEW, PANELS
+from ralphgen.terminal.console import COMMANDS, OVERVIEW, PANELS
 
 pytestmark = pytest.mark.slow
 PRINTING = {
@@ -21,7 +21,6 @@ PRINTING = {
     "ralphgen.runtime.errors",
     "ralphgen.terminal",
     "ralphgen.terminal.console",
-    "ralphgen.terminal.table",
 }
 
 

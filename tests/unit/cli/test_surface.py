@@ -8,7 +8,7 @@ import pytest
 from command_line import ralphgen
 
 from ralphgen.cli.commands import load
-from ralphgen.terminal.table import COMMANDS, HIDDEN, PANELS
+from ralphgen.terminal.console import COMMANDS, HIDDEN, PANELS
 
 LONGEST = 60  # characters of a summary
 pytestmark = pytest.mark.slow
