@@ -25,7 +25,7 @@ AT_START = ("PYTHON", "LC_", "LANG")  # variables that an interpreter reads when
 ADOPTS = 36  # PR_SET_CHILD_SUBREAPER of Linux: orphans of what a process has started are its own
 RALPHGEN = Path(sys.executable).with_name("ralphgen")
 AS_NOBODY = """
-import encodings.unicode_escape, getpass, importlib.readers, logging, os, sys
+import encodings.unicode_escape, getpass, importlib.readers, jinja2, logging, os, sys
 import ralphgen.cli.commands, ralphgen.emit.workflows
 import ralphgen.emit.scaffold, ralphgen.emit.write, ralphgen.exchange.branch
 from ralphgen.cli.main import main
