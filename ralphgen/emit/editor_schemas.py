@@ -12,7 +12,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.project.config import config_model
 from ralphgen.project.inspect import RecipeFile, settings_models
 
-FOLDER = ".ralph/schemas"
+SCHEMAS_FOLDER = ".ralph/schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 DESCRIPTIONS = {
     "AgentSettings.command": "Program and arguments, run without a shell.",
@@ -167,9 +167,9 @@ def write_schemas(root: Path) -> None:
     Raises `ProjectError` if that fails.
     """
     files = {f"{name}.json": schema_text(name) for name in SCHEMAS} | {".gitignore": "*\n"}
-    refuse_irregular(root, [f"{FOLDER}/{name}" for name in files])
+    refuse_irregular(root, [f"{SCHEMAS_FOLDER}/{name}" for name in files])
     for name, text in files.items():
-        path = root / FOLDER / name
+        path = root / SCHEMAS_FOLDER / name
         if not path.is_file() or path.read_bytes() != text.encode():
             put(path, text)
 

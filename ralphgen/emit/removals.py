@@ -77,8 +77,8 @@ def lag(recorded: Iterable[Recorded], project: ProjectFacts) -> Lag:
     found = _parts(table_facts(project.schema.tables), hide)
     known = [_parts(one["schema"], hide) for one in every_one]
     if is_known:
-        found |= _named(defined or ())
-        known = [one | _named(parts or ()) for one, parts in zip(known, named, strict=True)]
+        found |= _names(defined or ())
+        known = [one | _names(parts or ()) for one, parts in zip(known, named, strict=True)]
     every = {name: words for parts in known for name, words in parts.items()}
     if not every:
         return Lag()
@@ -158,7 +158,7 @@ def _parts(tables: Facts, hide: Iterable[str]) -> dict[tuple[str, ...], str]:
     return parts
 
 
-def _named(definitions: Parts) -> dict[tuple[str, ...], str]:
+def _names(definitions: Parts) -> dict[tuple[str, ...], str]:
     """Return the indexes and triggers of tables, as words by identity."""
     found: dict[tuple[str, ...], str] = {}
     for table, parts in definitions:

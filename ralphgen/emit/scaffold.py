@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
-from ralphgen.emit.editor_schemas import FOLDER as SCHEMAS
+from ralphgen.emit.editor_schemas import SCHEMAS_FOLDER
 from ralphgen.emit.recorded import add_row, default_schema, make_tables, recorded_kits, take_away
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.files import LOCK, WRITE_HINT, exclusive, put, read_text, refuse_irregular, whole_text
@@ -336,7 +336,7 @@ def removed_on_refusal(root: Path, kits: Iterable[str]) -> Iterator[None]:
         own = database_path(root)
     database = [own.with_name(own.name + end) for end in ("", "-wal", "-shm", "-journal")]
     places = [root / FOLDER, root / CONTEXT, *database, *(root / path for path in setup)]
-    places += [(root / CONTEXT).parent, (root / CONTEXT).parent / LOCK, root / SCHEMAS]
+    places += [(root / CONTEXT).parent, (root / CONTEXT).parent / LOCK, root / SCHEMAS_FOLDER]
     absent = [path for place in places for path in (place, *place.parents) if not _is_there(path)]
     try:
         yield
@@ -346,7 +346,7 @@ def removed_on_refusal(root: Path, kits: Iterable[str]) -> Iterator[None]:
                 if text is not None and _bytes_of(path) != text:
                     path.write_bytes(text)
             for path in [*(path for path, text in texts.items() if text is None), *absent]:
-                if path in (root / SCHEMAS, (root / CONTEXT).parent):
+                if path in (root / SCHEMAS_FOLDER, (root / CONTEXT).parent):
                     rmtree(path, ignore_errors=True)
                 elif path.is_file():
                     path.unlink()
