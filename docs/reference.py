@@ -11,9 +11,8 @@ from reference_errors import errors_page
 from reference_resources import resources_page
 
 from ralphgen.cli.commands import load
-from ralphgen.emit.editor_schemas import config_schema, recipe_schema
 from ralphgen.emit.initialize import InitOptions, initialize
-from ralphgen.emit.scaffold import CONTEXT
+from ralphgen.emit.scaffold import CONTEXT, config_schema, recipe_schema
 from ralphgen.emit.skills import GUIDE, render_skills
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS

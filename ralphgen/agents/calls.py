@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from ralphgen import __version__
-from ralphgen.emit.verify import TRUST_EDITED
+from ralphgen.emit.write import TRUST_EDITED
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, UsageError, plain, suggestion
 from ralphgen.project.root import FOLDER, ProjectPlace
 from ralphgen.project.schema import open_rows

@@ -361,7 +361,7 @@ def schema(
     _: Project = Path(),
 ) -> None:
     """Print the JSON Schema of a settings file."""
-    from ralphgen.emit.editor_schemas import schema_text
+    from ralphgen.emit.scaffold import schema_text
 
     sys.stdout.write(schema_text(name.value))
 

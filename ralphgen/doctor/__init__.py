@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.emit.clients import CLIENTS, GATE_FILES, ClientEntries, has_gate
 from ralphgen.emit.connected import all_entries, client_file
-from ralphgen.emit.verify import TRUST_EDITED, UntrustedError
-from ralphgen.emit.write import compare
+from ralphgen.emit.write import TRUST_EDITED, UntrustedError, compare
 from ralphgen.environment import INTERPRETER_OPTIONS, PYTHON_VARIABLE, base_interpreter
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import environment_for

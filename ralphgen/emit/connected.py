@@ -17,14 +17,18 @@ from ralphgen.emit.clients import (
     with_gate,
     written_entries,
 )
-from ralphgen.emit.plugin import (
+from ralphgen.emit.skills import (
     AGENTS_FOLDER,
+    FILE,
+    MARK,
     PLUGIN_FOLDER,
     read_personas,
     render_agents,
     render_plugin,
+    render_section,
+    render_skills,
+    with_section,
 )
-from ralphgen.emit.skills import FILE, MARK, render_section, render_skills, with_section
 from ralphgen.emit.skills import SKILLS as SKILLS_FOLDER
 from ralphgen.emit.write import Drift, compare, file_diff, write
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain

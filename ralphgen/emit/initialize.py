@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ralphgen.emit.editor_schemas import write_schemas
 from ralphgen.emit.recorded import migrations, read_committed, recorded_kits
 from ralphgen.emit.scaffold import (
     add_tables,
@@ -21,6 +20,7 @@ from ralphgen.emit.scaffold import (
     switch_on,
     write_default_context,
     write_ignored,
+    write_schemas,
     write_setup_files,
 )
 from ralphgen.emit.trust import Ask, accept_database, client_files, content_files

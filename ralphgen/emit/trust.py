@@ -20,7 +20,7 @@ from typing import Any
 
 from ralphgen import __version__
 from ralphgen.emit.delegation import read_delegation, texts_at, verified_commits
-from ralphgen.emit.verify import UntrustedError, refuse_edited
+from ralphgen.emit.write import UntrustedError, refuse_edited
 from ralphgen.errors import ProjectError, RalphgenError, plain
 from ralphgen.files import MANIFEST, MARK, digest, named_files
 from ralphgen.kits.project import Project

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path, PurePosixPath
 
-from ralphgen.errors import EditedError, Problem, ProjectError
+from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError
 from ralphgen.files import (
     COMMIT,
     MANIFEST,
@@ -36,6 +36,8 @@ from ralphgen.files import (
     sync_folder,
     unlisted_below,
 )
+from ralphgen.project.approvals import STARTED
+from ralphgen.project.root import FOLDER
 from ralphgen.runtime.files import replace_file
 
 LINE_ENDS_HINT = (
@@ -480,3 +482,38 @@ def _drop_bytecode(target: Path) -> None:
         compiled.unlink(missing_ok=True)
     with suppress(OSError):
         cache.rmdir()
+
+
+TRUST_EDITED = "--trust-edited"
+
+
+class UntrustedError(RalphgenError):
+    """A project would run something that the user has not trusted on this machine."""
+
+    exit_code = 2
+
+
+def refuse_edited(folder: Path) -> None:
+    """Raise `UntrustedError` if generated files were edited.
+
+    A manifest must list the files that start a server; otherwise they could change without changing
+    the trusted manifest. Raises `ProjectError` if another kind of file is in place of one.
+    """
+    digests = listed(folder) or {}
+    unlisted = [path for path in STARTED if path not in digests and is_there(folder / path)]
+    if unlisted:
+        raise UntrustedError(
+            f"{FOLDER}/{MANIFEST} does not list {', '.join(unlisted)}",
+            'restore it, or run "ralphgen regen --force"',
+        )
+    refuse_irregular(folder, digests)
+    disk = read_files(folder, digests)
+    edited = [
+        path for path, known in digests.items() if path not in disk or digest(disk[path]) != known
+    ]
+    if edited:
+        raise UntrustedError(
+            f"generated files in {FOLDER} were edited: {', '.join(edited)}",
+            'restore the files, or run "ralphgen regen --force"; to accept your own edits, '
+            f"pass {TRUST_EDITED}",
+        )

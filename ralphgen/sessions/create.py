@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ralphgen.emit.removals import refuse_behind, refuse_unstartable
 from ralphgen.emit.trust import (
     Ask,
     Servers,
@@ -26,8 +25,8 @@ from ralphgen.emit.trust import (
     words_items,
     written_items,
 )
-from ralphgen.emit.verify import TRUST_EDITED, refuse_edited
-from ralphgen.emit.write import finish_interrupted
+from ralphgen.emit.workflows import refuse_behind, refuse_unstartable
+from ralphgen.emit.write import TRUST_EDITED, finish_interrupted, refuse_edited
 from ralphgen.environment.program import server_program
 from ralphgen.errors import ProgramError, ProjectError, Say, UsageError, suggestion
 from ralphgen.files import WRITE_HINT, interrupted, put, refuse_irregular

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.emit.editor_schemas import config_schema
+from ralphgen.emit.scaffold import config_schema
 from ralphgen.kits.registry import KITS
 
 pytestmark = pytest.mark.thorough

@@ -8,11 +8,14 @@ import pytest
 from jsonschema import Draft202012Validator
 from proved_projects import write_files
 
-from ralphgen.emit.editor_schemas import DESCRIPTIONS, FOLDER, SCHEMAS, config_schema, write_schemas
 from ralphgen.emit.scaffold import (
     CONFIG_TEXT,
+    DESCRIPTIONS,
     IGNORED,
+    SCHEMAS,
+    SCHEMAS_FOLDER,
     Proposal,
+    config_schema,
     create_database,
     load_stack,
     proposal_text,
@@ -20,6 +23,7 @@ from ralphgen.emit.scaffold import (
     proposed_checks,
     switch_on,
     write_ignored,
+    write_schemas,
 )
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
@@ -277,6 +281,6 @@ def test_the_line_of_a_new_config_leads_to_its_schema(tmp_path: Path) -> None:
     write_schemas(tmp_path)
     named = CONFIG_TEXT.partition("#:schema ")[2].partition("\n")[0]
 
-    assert (tmp_path / ".ralph" / named).resolve() == tmp_path / FOLDER / "config.json"
-    assert (tmp_path / FOLDER / "config.json").is_file()
-    assert "*\n" == (tmp_path / FOLDER / ".gitignore").read_text(encoding="utf-8")
+    assert (tmp_path / ".ralph" / named).resolve() == tmp_path / SCHEMAS_FOLDER / "config.json"
+    assert (tmp_path / SCHEMAS_FOLDER / "config.json").is_file()
+    assert "*\n" == (tmp_path / SCHEMAS_FOLDER / ".gitignore").read_text(encoding="utf-8")

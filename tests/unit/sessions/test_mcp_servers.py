@@ -24,8 +24,8 @@ from persona_servers import (
 )
 
 from ralphgen.emit.trust import discipline_items
-from ralphgen.emit.verify import UntrustedError
 from ralphgen.emit.workflows import checked
+from ralphgen.emit.write import UntrustedError
 from ralphgen.errors import ProjectError
 from ralphgen.project.config import Config
 from ralphgen.project.root import SESSIONS
