@@ -7,13 +7,15 @@ import tempfile
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ralphgen.agents.calls import Record, RefusalError
-from ralphgen.agents.edits import ClashError, EditedProject, EditedRow, FieldClash
 from ralphgen.errors import ProjectError, RalphgenError, UsageError, plain
 from ralphgen.spelling import toml_key, toml_value
 from ralphgen.terminal.console import confirmed, say
+
+if TYPE_CHECKING:
+    from ralphgen.agents.edits import EditedProject, EditedRow, FieldClash
 
 Schemas = Mapping[str, Mapping[str, Any]]
 EMPTY: Mapping[str, Any] = {
@@ -25,12 +27,14 @@ EMPTY: Mapping[str, Any] = {
 }
 
 
-def edit_row(row: EditedRow | EditedProject) -> Record:
+def edit_row(row: "EditedRow | EditedProject") -> Record:
     """Let the person edit the fields of a row; return the answer of the tool that writes them.
 
     Raises `RefusalError` for what the tool refuses, and for fields that somebody else has changed
     meanwhile; what was typed is in a file then, which the last line of the error names.
     """
+    from ralphgen.agents.edits import ClashError
+
     (key,) = row.key.values()
     name = "-".join(["ralphgen", row.kind, "".join(filter(str.isalnum, str(key)))])
     descriptor, path = tempfile.mkstemp(prefix=f"{name}-", suffix=".toml")
@@ -59,7 +63,7 @@ def edit_row(row: EditedRow | EditedProject) -> Record:
         return answer
 
 
-def _with_other_versions(path: Path, clashes: Sequence[FieldClash]) -> str:
+def _with_other_versions(path: Path, clashes: "Sequence[FieldClash]") -> str:
     """Add what others have written to the end of a file that was typed; return its text then."""
     lines = [
         "",
