@@ -425,7 +425,7 @@ class TestDoors:
             "ralphgen/sessions/store.py",  # its own locks and marks, and folders of old sessions
             "ralphgen/agents/adapters.py",  # a home of Gemini CLI for one session, in its folder
             "ralphgen/agents/sandbox.py",  # files for one session, in a temporary folder
-            "ralphgen/cli/row_editor.py",  # removes what it gave an editor, once that is saved
+            "ralphgen/cli/row_commands.py",  # removes what it gave an editor, once that is saved
             "ralphgen/environment/build.py",
             "ralphgen/ledger/backup.py",
             "ralphgen/emit/delegation.py",  # the user's record of signers, and a copy for git
@@ -493,7 +493,7 @@ class TestDoors:
 
         assert {
             "ralphgen/agents/calls.py: stderr",  # of the project's server, in lines of JSON
-            "ralphgen/cli/row_editor.py: stderr, stdout",  # the user's editor
+            "ralphgen/cli/row_commands.py: stderr, stdout",  # the user's editor
             "ralphgen/cli/serve.py: stderr, stdout",  # becomes the server
             "ralphgen/agents/launch.py: stderr, stdout",  # an agent in the terminal, a server
             "ralphgen/runtime/statements/calls.py: stderr",  # the log of its server

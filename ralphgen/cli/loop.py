@@ -1,4 +1,4 @@
-"""The command `loop`: works on one task after the other until nothing is ready."""
+"""The commands `loop`, which works on tasks until none is ready, and `notify`."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ralphgen.cli.completion import complete_agents
-from ralphgen.errors import ProjectError, RalphgenError, Say, plain
+from ralphgen.errors import ProjectError, RalphgenError, Say, UsageError, plain
 from ralphgen.loop.run import LEAST_COST, MOST_PARALLEL
 from ralphgen.terminal.app import App, Project, Quiet, Sandboxed, TrustEdited
 from ralphgen.terminal.console import drop_output, print_json, progress, say
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from ralphgen.project.config import Config
     from ralphgen.project.root import ProjectPlace
 
+
 app = App()
+
+
 loops = App(name="loop")
 app.add_typer(loops)
 
@@ -441,3 +444,31 @@ def _print_event(told: "Event | None") -> None:
 
     if told is not None and told["event"] not in FREQUENT:
         print(json.dumps(told), flush=True)
+
+
+@app.command(example='ralphgen notify "the backup is done"')
+def notify(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, one line.")],
+    project: Project = Path(),
+) -> None:
+    """Send a line of text to your phone or chat.
+
+    It goes where [notify] of the settings sends it, cut after 200 characters. Exits with 1 if the
+    line was not sent.
+    """
+    from ralphgen.cli.trust import asked
+    from ralphgen.emit.trust import notify_items, require_trust
+    from ralphgen.kits.registry import read_settings
+    from ralphgen.loop.notify import address, one_line, send
+    from ralphgen.project.root import CONFIG, project_root
+    from ralphgen.terminal.console import refuse_agents
+
+    refuse_agents("notify")
+    root = project_root(project)
+    config = read_settings(root).notify
+    if not (line := one_line(text)):
+        raise UsageError("the text is empty", 'pass a text, such as "the night is over"')
+    if not config.is_set:
+        raise ProjectError(f"no [notify] in {CONFIG}", "set its command or its url_env")
+    require_trust(root, notify_items(config), asked)
+    send(root, config, address(config), line)

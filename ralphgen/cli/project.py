@@ -144,8 +144,7 @@ def edit(
     Create sessions again after you change the title.
     """
     from ralphgen.agents.edits import EditedProject
-    from ralphgen.cli.row_commands import RowCommand, changed
-    from ralphgen.cli.row_editor import edit_row
+    from ralphgen.cli.row_commands import RowCommand, changed, edit_row
     from ralphgen.project.root import project_place
 
     place = project_place(project)

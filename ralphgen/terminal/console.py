@@ -57,7 +57,7 @@ PANELS = {
     },
     "Run agents": {
         "loop": CommandEntry("Run agents on ready tasks until none are left.", "ralphgen.cli.loop"),
-        "launch": CommandEntry("Run one agent session.", "ralphgen.cli.launch"),
+        "launch": CommandEntry("Run one agent session.", "ralphgen.cli.sessions"),
         "session": CommandEntry(
             "Create, list and end sessions for other MCP clients.", "ralphgen.cli.sessions"
         ),
@@ -75,7 +75,7 @@ PANELS = {
             "List work that waits to be merged, and the run in progress.", "ralphgen.cli.merges"
         ),
         "gate": CommandEntry("Prove the current files, for any loop or CI.", "ralphgen.cli.gate"),
-        "notify": CommandEntry("Send a line of text to your phone or chat.", "ralphgen.cli.notify"),
+        "notify": CommandEntry("Send a line of text to your phone or chat.", "ralphgen.cli.loop"),
         "board": CommandEntry("Open the project board in a browser.", "ralphgen.cli.board"),
     },
     "Maintain": {
@@ -88,7 +88,7 @@ PANELS = {
         "upgrade": CommandEntry(
             "Upgrade a project to this version of ralphgen.", "ralphgen.cli.project"
         ),
-        "db": CommandEntry("Back up, tune and prune the database.", "ralphgen.cli.ledger"),
+        "db": CommandEntry("Back up, tune and prune the database.", "ralphgen.cli.history"),
     },
     "Advanced": {
         "tools": CommandEntry(

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
-from ralphgen.cli.row_editor import as_toml, changed_fields
+from ralphgen.cli.row_commands import as_toml, changed_fields
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     "title": {"type": "string"},
