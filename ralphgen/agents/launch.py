@@ -59,6 +59,7 @@ from ralphgen.project.root import FOLDER, ProjectPlace, project_home
 from ralphgen.project.schema import open_rows
 from ralphgen.runtime.engine.ledger import (
     Evidence,
+    charge_session,
     close_session,
     open_session,
     unproved_by,
@@ -441,6 +442,15 @@ def close_record(
         **({"model": model} if model else {}),
     }
     _write(session.root, lambda database: close_session(database, session.session_id, facts), say)
+
+
+def record_estimate(session: PreparedSession, estimate: float, say: Say) -> None:
+    """Record the estimated cost of a session in US dollars, whose agent has reported none."""
+    _write(
+        session.root,
+        lambda database: charge_session(database, session.session_id, estimate),
+        say,
+    )
 
 
 def required_checks(session: PreparedSession) -> tuple[str, ...]:

@@ -670,6 +670,6 @@ def project_overview(root: Path, status: Status | None) -> Overview:
         if state_of(connection).version is None:
             return Overview(status, running, None, "")
         today = datetime.now(UTC).date().isoformat()
-        begun, cost = spent_since(Rows(connection, {}), today)
-    words = cost_words(cost, unknown=begun if cost is None else 0).removeprefix("cost ")
-    return Overview(status, running, begun, words)
+        spent = spent_since(Rows(connection, {}), today)
+    words = cost_words(spent.known, spent.estimated, spent.unknown).removeprefix("cost ")
+    return Overview(status, running, spent.count, words)

@@ -24,7 +24,7 @@ from ralphgen.ledger.record import (
     runs_of,
 )
 from ralphgen.ledger.tables import state_of
-from ralphgen.loop.cost import cost_words
+from ralphgen.loop.cost import cost_words, session_cost
 from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
 from ralphgen.runtime.tasks.status import IMPORTED, OVERRULED, RESTORED
@@ -373,16 +373,20 @@ def _record(
     rows: Rows, number: int, size: int, tasks: tuple[TaskRecord, ...], problem: str
 ) -> ProjectRecord:
     counted = outcomes(rows)
-    total = sum(count for count, _ in counted.values())
-    costs = [cost for _, cost in counted.values() if cost is not None]
+    total = sum(spent.count for spent in counted.values())
+    known = [one.known for one in counted.values() if one.known is not None]
+    estimated = [one.estimated for one in counted.values() if one.estimated is not None]
+    unknown = sum(one.unknown for word, one in counted.items() if word is not None)
     number = page_number(number, total, size)
     read = newest_sessions(rows, size, (number - 1) * size)
-    by_number = sorted(counted.items(), key=lambda one: (-one[1][0], one[0] or ""))
+    by_number = sorted(counted.items(), key=lambda one: (-one[1].count, one[0] or ""))
     return ProjectRecord(
         sessions=page_of(number, total, size, session_lines(rows, read)),
         people=people_counted(rows),
-        outcomes=tuple((line(word) or GOES_ON, count) for word, (count, _) in by_number),
-        cost=cost_words(sum(costs)) if costs else "",
+        outcomes=tuple((line(word) or GOES_ON, one.count) for word, one in by_number),
+        cost=cost_words(
+            sum(known) if known else None, sum(estimated) if estimated else None, unknown
+        ).removeprefix("cost "),
         tasks=tasks,
         problem=problem,
     )
@@ -419,7 +423,7 @@ def _session_line(record: SessionRecord, titles: Mapping[int, str], holds: bool)
         tone=TONES.get(record.outcome, ""),
         turns=record.turns,
         tokens=" / ".join(words) if tokens != (None, None) else "",
-        cost=cost_words(record.cost_usd, digits=4),
+        cost=session_cost(record),
         worktree=_tree(record.worktree),
         merge=_merge(record, holds),
     )

@@ -12,7 +12,7 @@ from ralphgen.cli.row_tables import HUES, PageConsole, page_console
 from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import SessionRecord
-from ralphgen.loop.cost import cost_words
+from ralphgen.loop.cost import session_cost
 from ralphgen.planning.model import KitPlan, ServerPlan, listed_bytes, listed_tools
 from ralphgen.project.model import Column, Finding, ProjectFacts
 from ralphgen.project.model import Table as DatabaseTable
@@ -117,8 +117,9 @@ def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, Session
     taken = [at for at, column in enumerate(zip(*rows, strict=True)) if any(column)]
     widths = [max(map(cell_len, (headings[at], *(row[at] for row in rows)))) for at in taken]
     if sum(widths) + 2 * len(taken) > console.width:
-        for row in rows:
-            console.print(Text(row[0], style="bold"), soft_wrap=True)
+        for one, (name, _, *more) in zip(stored, rows, strict=True):
+            row = name, _subject(one, named=True), *more
+            console.print(Text(name, style="bold"), soft_wrap=True)
             words = [f"{headings[at]} {row[at]}".strip() for at in taken[1:] if row[at]]
             console.print(f"  {', '.join(words)}")
         return
@@ -134,18 +135,25 @@ def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, Session
 def _session_cells(stored: StoredSession, record: SessionRecord | None) -> tuple[str, ...]:
     """Return id, rows, discipline, age, turns, cost, containment and state of a session."""
     facts = stored.facts
-    about = [facts.get(key) for key in ("task_id", "feature", "target_discipline")]
-    shown = " ".join(plain(str(row)) for row in about if row is not None)
     discipline = plain(str(facts.get("discipline") or ""))
     turns = cost = outcome = ""
     if record is not None:
         turns = "" if record.turns is None else f"{record.turns:,}"
-        cost = cost_words(record.cost_usd, digits=4)
+        cost = session_cost(record)
         outcome = plain(record.outcome or "")
     state = "running" if stored.running else "dry run" if stored.dry_run else outcome
     name = plain(stored.session_id)
     age = age_words(stored.age)
-    return name, shown, discipline, age, turns, cost, stored.containment, state
+    return name, _subject(stored), discipline, age, turns, cost, stored.containment, state
+
+
+def _subject(stored: StoredSession, *, named: bool = False) -> str:
+    """Return the rows that a session is about, such as `1 auth`, or `task 1, feature auth`."""
+    about = ("task", "task_id"), ("feature", "feature"), ("discipline", "target_discipline")
+    rows = [(name, stored.facts[key]) for name, key in about if stored.facts.get(key) is not None]
+    if named:
+        return plain(", ".join(f"{name} {row}" for name, row in rows))
+    return plain(" ".join(str(row) for _, row in rows))
 
 
 def _console() -> PageConsole:

@@ -272,12 +272,10 @@ _NEWEST = (
     f"{_RECORDED_SESSIONS} WHERE id IN (SELECT id FROM ralphgen_sessions WHERE NOT {_BY_PEOPLE} "
     "ORDER BY started DESC, NAME DESC LIMIT ? OFFSET ?) ORDER BY started DESC, NAME DESC"
 )
-_TOTALS = (
-    "SELECT outcome, COUNT(*), SUM(cost_usd) FROM ralphgen_sessions "
-    f"WHERE NOT {_BY_PEOPLE} GROUP BY outcome"
-)
-_SINCE = (
-    f"SELECT COUNT(*), SUM(cost_usd) FROM ralphgen_sessions WHERE NOT {_BY_PEOPLE} AND started >= ?"
+_SPENT = (
+    "COUNT(*), SUM(cost_usd), SUM(estimated_usd), SUM(CASE WHEN agent IS NOT NULL "
+    "AND cost_usd IS NULL AND estimated_usd IS NULL THEN 1 ELSE 0 END) FROM ralphgen_sessions "
+    f"WHERE NOT {_BY_PEOPLE}"
 )
 _HOLDING = (
     "SELECT session FROM (SELECT session FROM ralphgen_claims UNION "
@@ -323,9 +321,24 @@ class SessionRecord:
     input_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
+    estimated_usd: float | None
     worktree: str | None
     worker: str | None
     merged: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The number and cost of sessions in US dollars.
+
+    `known` was reported, and `estimated` follows from time; each is None without such a session.
+    `unknown` is the number of agents' sessions with neither, active ones included.
+    """
+
+    count: int
+    known: float | None
+    estimated: float | None
+    unknown: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,15 +389,18 @@ def sessions_of(reader: RecordReader, task: int, most: int) -> list[SessionRecor
     return [SessionRecord(*row) for row in reader.execute(sql, task, most)]
 
 
-def outcomes(reader: RecordReader) -> dict[str | None, tuple[int, float | None]]:
-    """Return the number of these sessions by outcome, None for active ones, and their cost."""
-    return {outcome: (count, cost) for outcome, count, cost in reader.execute(_TOTALS)}
+def outcomes(reader: RecordReader) -> dict[str | None, Spent]:
+    """Return the number and cost of these sessions by outcome, None for active ones."""
+    found = reader.execute(f"SELECT outcome, {_SPENT} GROUP BY outcome")
+    return {outcome: Spent(*row) for outcome, *row in found}
 
 
-def spent_since(reader: RecordReader, moment: str) -> tuple[int, float | None]:
-    """Return how many of these sessions began since a moment, and their cost as far as known."""
-    ((count, cost),) = reader.execute(_SINCE, moment)
-    return int(count), cost
+def spent_since(reader: RecordReader, moment: str) -> Spent:
+    """Return the number and cost of these sessions that began since a moment."""
+    ((count, known, estimated, unknown),) = reader.execute(
+        f"SELECT {_SPENT} AND started >= ?", moment
+    )
+    return Spent(count, known, estimated, unknown or 0)
 
 
 def holding_sessions(reader: RecordReader, ids: Sequence[str]) -> frozenset[str]:
@@ -471,12 +487,18 @@ def last_sessions(root: Path, most: int) -> list[SessionRecord]:
     return []
 
 
-def cost_of_task(root: Path, task: int) -> float:
-    """Return what the sessions of a task have cost in US dollars, as far as they reported it."""
+def cost_of_task(
+    root: Path, task: int, uncharged: Sequence[str]
+) -> tuple[float | None, float | None]:
+    """Return the reported and the estimated cost of a task's sessions in US dollars.
+
+    Each is None without such a session. Sessions with an `uncharged` outcome have no estimate.
+    """
+    charged = f"CASE WHEN outcome NOT IN ({', '.join('?' * len(uncharged))}) THEN estimated_usd END"
+    sql = f"SELECT sum(cost_usd), sum({charged}) FROM ralphgen_sessions WHERE task_id = ?"
     with open_database(root) as connection:
-        sql = "SELECT sum(cost_usd) FROM ralphgen_sessions WHERE task_id = ?"
-        ((cost,),) = connection.rows(sql, [task])
-    return float(cost or 0.0)
+        ((known, estimated),) = connection.rows(sql, [*uncharged, task])
+    return known, estimated
 
 
 def last_entry(root: Path) -> int:

@@ -27,6 +27,7 @@ CREATE TABLE ralphgen_sessions (
     input_tokens   INTEGER,
     output_tokens  INTEGER,
     cost_usd       REAL,
+    estimated_usd  REAL,  -- by its time, if the agent reported no cost
     base_commit    TEXT,  -- of the work tree when it began
     worktree       TEXT,  -- its folder, where it is not the project's own
     merged         TEXT,  -- the commit that brought its work into the base branch

@@ -5,22 +5,32 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Self
 
+from ralphgen.ledger.record import SessionRecord
+
 HOUR = 3_600  # seconds
 
 
 def cost_words(
     known: float | None, estimated: float | None = None, unknown: int = 0, *, digits: int = 2
 ) -> str:
-    """Return a cost in US dollars, such as `$14.20`, `~$3.00` or `$14.20 + 3 unknown`.
+    """Return a cost in US dollars, such as `$14.20`, `about $3.00` or `$14.20 + 3 unknown`.
 
     `known` was reported and `estimated` is time multiplied by a rate, each None without such a
     session; `unknown` sessions have neither. Empty without sessions.
     """
     if known is None and estimated is None:
         return "cost unknown" if unknown else ""
-    about = "" if estimated is None else "~"
+    about = "" if estimated is None else "about "
     more = f" + {unknown} unknown" if unknown else ""
     return f"{about}${(known or 0.0) + (estimated or 0.0):,.{digits}f}{more}"
+
+
+def session_cost(record: SessionRecord) -> str:
+    """Return the cost of a recorded session; empty while it is active, or without an agent."""
+    known, estimated = record.cost_usd, record.estimated_usd
+    if known is None and estimated is None:
+        return "unknown" if record.agent is not None and record.ended is not None else ""
+    return cost_words(known, estimated, digits=4)
 
 
 @dataclass(slots=True)

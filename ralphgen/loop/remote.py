@@ -644,6 +644,7 @@ class RemoteWorkplace:
             *(taken, outcome, claim, comment),
             turns=end.usage.turns,
             cost=end.usage.cost,
+            estimate=estimate,
             input_tokens=end.usage.tokens_in,
             output_tokens=end.usage.tokens_out,
             model=end.model[:100] or None,

@@ -25,7 +25,7 @@ from ralphgen.agents.agent import (
     LaunchOptions,
     Outcome,
 )
-from ralphgen.agents.launch import SessionEnd, close_record, launch_session
+from ralphgen.agents.launch import SessionEnd, close_record, launch_session, record_estimate
 from ralphgen.agents.sandbox import current_rules, current_sandbox
 from ralphgen.emit.trust import TrustItem, content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
@@ -33,7 +33,7 @@ from ralphgen.exchange.branch import keep_rows
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import blocked_since, cost_of_task, last_entry
-from ralphgen.loop.cost import HourlyRates
+from ralphgen.loop.cost import HourlyRates, cost_words
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
 from ralphgen.loop.kept import KEEPS, keep_work, start_from_kept
 from ralphgen.loop.merge import (
@@ -127,7 +127,7 @@ class ProjectWorkplace:
         self._reserve: ExitStack | None = None
         self.recorded: list[str] = []
         self._max_task_cost = max_task_cost
-        self._unreported: dict[int, float] = {}  # costs of sessions that reported none, by task
+        self._unreported: dict[int, float] = {}  # shares of sessions whose cost is unknown, by task
         self._rates = HourlyRates(project.settings.launch.cost_per_hour)
         self._shares = project.settings.loop.remote is not None
         self._entry = 0  # the newest one of the journal when the loop began
@@ -193,7 +193,8 @@ class ProjectWorkplace:
                 lost = held.enter_context(keep_claim(session.claim))
                 end, estimate = self._launched(session, job, worker, lost)
                 end = self._of_run(end, job)
-                self._count_cost(session.task, end, job.cost if estimate is None else estimate)
+                if estimate is None:
+                    self._count_share(session.task, end, job.cost)
                 outcome = self._concluded(session, end, worker, held)
         except BaseException:
             self._release(session, NOT_MADE, "", worker)
@@ -218,29 +219,31 @@ class ProjectWorkplace:
         """Return the budget of a session: its share, but at most the rest of its task's budget."""
         if task is None or self._max_task_cost is None:
             return share
-        left = max(self._max_task_cost - self._spent_on(task), 0.0)
+        left = max(self._max_task_cost - sum(self._spent_on(task)), 0.0)
         return left if share is None else min(share, left)
 
-    def _spent_on(self, task: int) -> float:
-        """Return the cost of the sessions of a task, estimated if it was not reported."""
-        return cost_of_task(self._root, task) + self._unreported.get(task, 0.0)
+    def _spent_on(self, task: int) -> tuple[float, float]:
+        """Return the reported cost of a task's sessions, and the charge for the others."""
+        known, estimated = cost_of_task(self._root, task, NOT_COUNTED)
+        return known or 0.0, (estimated or 0.0) + self._unreported.get(task, 0.0)
 
-    def _count_cost(self, task: int | None, end: SessionEnd, charged: float | None) -> None:
-        """Count the estimated cost of a session that reports none, or its share of the budget.
+    def _count_share(self, task: int | None, end: SessionEnd, share: float | None) -> None:
+        """Count the share of the budget of a session whose cost is unknown.
 
         A session that a limit or the user ended must not use up the budget of its task.
         """
         if task is not None and end.usage.cost is None and end.outcome.word not in NOT_COUNTED:
-            self._unreported[task] = self._unreported.get(task, 0.0) + (charged or 0.0)
+            self._unreported[task] = self._unreported.get(task, 0.0) + (share or 0.0)
 
     def _used_up(self, task: int | None) -> str:
         """Return the reason why the budget of a task is used up, empty if it is not."""
         if task is None or self._max_task_cost is None:
             return ""
-        spent = self._spent_on(task)
-        if self._max_task_cost - spent >= LEAST:
+        known, charged = self._spent_on(task)
+        if self._max_task_cost - known - charged >= LEAST:
             return ""
-        return f"its sessions used up ${spent:.2f} of --max-task-cost {self._max_task_cost:g}"
+        spent = cost_words(known, charged or None)
+        return f"its sessions used up {spent} of --max-task-cost {self._max_task_cost:g}"
 
     def disk_fault(self, error: RalphgenError) -> ProgramError | None:
         """Return the error of a full disk if that can be why a session was broken off."""
@@ -374,6 +377,8 @@ class ProjectWorkplace:
         )
         seconds = time.monotonic() - began
         estimate = self._rates.estimate(job.agent, end.usage.cost, seconds)
+        if estimate is not None:
+            record_estimate(session, estimate, self._told(worker))
         self._tell(
             event(
                 "end",

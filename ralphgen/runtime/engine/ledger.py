@@ -39,6 +39,7 @@ SESSION_COLUMNS = (
     "input_tokens",
     "output_tokens",
     "cost_usd",
+    "estimated_usd",
     "base_commit",
     "worktree",
     "worker",
@@ -297,6 +298,14 @@ def close_session(database: Database, session: str, facts: Mapping[str, Any]) ->
     database.change(
         f"UPDATE ralphgen_sessions SET {names} WHERE id = ? AND ended IS NULL",
         (*facts.values(), session),
+    )
+
+
+def charge_session(database: Database, session: str, estimate: float) -> None:
+    """Store the estimated cost of a session in US dollars, unless its agent reported the cost."""
+    database.change(
+        "UPDATE ralphgen_sessions SET estimated_usd = ? WHERE id = ? AND cost_usd IS NULL",
+        (estimate, session),
     )
 
 

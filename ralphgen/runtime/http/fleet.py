@@ -383,6 +383,7 @@ class Fleet:
         numbers = ("turns", "input_tokens", "output_tokens")
         usage: Facts = {name: call.number(name, NUMBER) for name in numbers}
         usage["cost_usd"] = call.number("cost", COST)
+        usage["estimated_usd"] = call.number("estimate", COST)
         model = call.text("model", NAME, "")
         call.end_of_body()
 

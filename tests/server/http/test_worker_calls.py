@@ -94,7 +94,7 @@ def test_task_is_done_by_evidence_of_its_worker(server: HttpServer) -> None:
     assert '"new":"done"' in told(server, own, "set_task_status", status="done")
     assert "done" == call(server, token, "renew", sessions=["one"])["sessions"]["one"]["status"]
     assert {"status": "done"} == call(
-        server, token, "end", session="one", outcome="done", turns=3, cost=0.25
+        server, token, "end", session="one", outcome="done", turns=3, estimate=0.25
     )
     sql = "SELECT check_name, tree, worker FROM ralphgen_evidence ORDER BY number"
     assert [
@@ -102,9 +102,9 @@ def test_task_is_done_by_evidence_of_its_worker(server: HttpServer) -> None:
         ("lint", TREE, "mac-2"),
         ("(recorded)", TREE, "mac-2"),
     ] == query(root, sql)
-    names = "worker, outcome, turns, cost_usd, base_commit"
+    names = "worker, outcome, turns, cost_usd, estimated_usd, base_commit"
     sql = f"SELECT {names} FROM ralphgen_sessions WHERE id = 'one'"
-    assert [("mac-2", "done", 3, 0.25, BASE)] == query(root, sql)
+    assert [("mac-2", "done", 3, None, 0.25, BASE)] == query(root, sql)
     assert [] == query(root, "SELECT 1 FROM ralphgen_claims WHERE session IS NOT NULL")
 
 

@@ -136,6 +136,20 @@ class TestSessions:
         )
         assert (".ralph/worktrees/1", "merge pending") == (found.worktree, found.merge)
 
+    def test_estimated_and_unknown_costs_are_named(self, connection: sqlite3.Connection) -> None:
+        ended = {"agent": "codex", "ended": "2026-02-10T18:06:00Z", "outcome": "done"}
+        add_session(connection, "s-1", **ended)
+        unknown = recorded(connection)
+        add_session(connection, "s-2", estimated_usd=2.5, **ended)
+        add_session(connection, "s-3", cost_usd=1.0, **ended)
+        add_session(connection, "s-4", agent="codex")  # is active
+        both = recorded(connection)
+
+        assert ("unknown", "unknown") == (unknown.cost, unknown.sessions.rows[0].cost)
+        assert "about $3.50 + 1 unknown" == both.cost
+        costs = {one.session_id: one.cost for one in both.sessions.rows}
+        assert {"s-1": "unknown", "s-2": "about $2.5000", "s-3": "$1.0000", "s-4": ""} == costs
+
     def test_a_merge_is_made_pending_or_was_given_up(self, connection: sqlite3.Connection) -> None:
         """While it is pending, the session keeps its claim."""
         add_session(connection, "a", outcome="done", worktree="/w", merged="0123456789abcdef")

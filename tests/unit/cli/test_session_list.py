@@ -60,7 +60,7 @@ def test_it_fits_the_terminal_and_cuts_no_id(root: Path, width: int) -> None:
     assert LONG == lines[0]
     assert max(map(len, lines[1:])) <= width
     assert words.startswith(
-        "about 1 auth, discipline backend, age 0 s, turns 1,234, cost $12.5000, "
+        "about task 1, feature auth, discipline backend, age 0 s, turns 1,234, cost $12.5000, "
         "agent not contained, out of"
     )
 
@@ -71,6 +71,18 @@ def test_without_a_record_nothing_of_it_is_shown(root: Path) -> None:
 
     assert ["session", "about", "discipline", "age", "agent"] == headings.split()
     assert ["1", "auth", "backend", "0", "s", "not", "contained"] == row.split()[1:]
+
+
+def test_estimates_and_unknown_costs_are_named(root: Path) -> None:
+    query(root, "UPDATE ralphgen_sessions SET cost_usd = NULL")
+    unknown = list_sessions(root, 200)[1]
+    query(root, "UPDATE ralphgen_sessions SET estimated_usd = 3.5")
+    estimated = list_sessions(root, 200)[1]
+    query(root, "UPDATE ralphgen_sessions SET estimated_usd = NULL, ended = NULL")
+
+    assert "  1,234  unknown  " in unknown
+    assert "  1,234  about $3.5000  " in estimated
+    assert "unknown" not in list_sessions(root, 200)[1]
 
 
 def test_programs_get_the_whole_record(root: Path) -> None:

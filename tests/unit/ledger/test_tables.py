@@ -46,6 +46,7 @@ FIRST_VERSION = (
     "ALTER TABLE ralphgen_evidence DROP COLUMN run",
     "ALTER TABLE ralphgen_evidence DROP COLUMN worker",
     "ALTER TABLE ralphgen_sessions DROP COLUMN worker",
+    "ALTER TABLE ralphgen_sessions DROP COLUMN estimated_usd",
     "ALTER TABLE ralphgen_ledger DROP COLUMN version",
     "ALTER TABLE ralphgen_ledger DROP COLUMN rows_imported",
     "ALTER TABLE ralphgen_ledger DROP COLUMN rows_exported",

@@ -14,8 +14,8 @@ from ralphgen.loop.run import Limits, Run
         ("$0.00", 0.0, None, 0),
         ("$14.20", 14.2, None, 0),
         ("$14.20 + 3 unknown", 14.2, None, 3),
-        ("~$3.00", None, 3.0, 0),
-        ("~$1,017.20 + 1 unknown", 1_014.2, 3.0, 1),
+        ("about $3.00", None, 3.0, 0),
+        ("about $1,017.20 + 1 unknown", 1_014.2, 3.0, 1),
     ],
 )
 def test_costs_are_shown_as_reported_estimated_or_unknown(
@@ -48,7 +48,7 @@ def test_a_run_charges_the_estimate_and_else_the_share() -> None:
         run.ended(job, 1, "done", None, estimate=estimate)
 
     assert 10.0 == run.totals.cost
-    assert "~$2.00 + 1 unknown" == str(run.totals.costs)
+    assert "about $2.00 + 1 unknown" == str(run.totals.costs)
 
 
 def test_without_a_limit_an_unknown_cost_is_charged_nothing() -> None:

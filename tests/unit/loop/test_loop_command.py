@@ -213,10 +213,17 @@ def test_time_at_a_rate_is_charged_if_an_agent_reports_no_cost(tmp_path: Path) -
 
     assert 7 == done.returncode, done.stderr
     assert "--max-cost 5 reached" in done.stderr
-    assert "; ~$" in done.stderr
-    assert "  cost        ~$" in done.stderr
+    assert "; about $" in done.stderr
+    assert "  cost        about $" in done.stderr
     assert {1: "done", 2: "pending"} == project.statuses()
-    assert "cost        ~$" in ralphgen("status", cwd=project.root).stdout
+    assert "cost        about $" in ralphgen("status", cwd=project.root).stdout
+    assert "about $" in ralphgen("session", "list", cwd=project.root).stdout
+
+    query(project.root, "UPDATE tasks SET status = 'pending'")
+    again = project.loop("--agent", "mine", "--max-task-cost", "5")
+    assert {1: "blocked", 2: "done"} == project.statuses(), again.stderr
+    ((reason,),) = query(project.root, "SELECT blocked_by FROM tasks WHERE id = 1")
+    assert reason.startswith("its sessions used up about $")
 
 
 def test_impossible_limits_are_refused(tmp_path: Path) -> None:

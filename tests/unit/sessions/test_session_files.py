@@ -312,7 +312,7 @@ def test_a_list_shows_what_runs_and_the_newest_first(project: Path, shelf: Path)
     first, second = json.loads(done.stdout)
 
     keys = {"session_id", "recipe", "task_id", "feature", "discipline", "target_discipline"}
-    keys |= {"agent", "model", "started", "ended", "outcome", "turns", "cost_usd"}
+    keys |= {"agent", "model", "started", "ended", "outcome", "turns", "cost_usd", "estimated_usd"}
     keys |= {"input_tokens", "output_tokens", "worktree", "merged", "worker", "contained"}
     assert keys | {"folder", "age_seconds", "running", "dry_run"} == set(first) == set(second)
     assert [newer.session_id, older.session_id] == [first["session_id"], second["session_id"]]
