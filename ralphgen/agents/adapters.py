@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -143,7 +144,7 @@ def _denied(session: PreparedSession) -> tuple[str, ...]:
     """Return the rules against edits in the worktree and in the project's root and home.
 
     Rules for the latter two use absolute paths; they cover parts only, since these folders may
-    contain the worktree.
+    contain the worktree. An installation of ralphgen in the worktree has a rule, too.
     """
     tops = dict.fromkeys((session.root, project_home(session.root)))
     below = [
@@ -152,6 +153,9 @@ def _denied(session: PreparedSession) -> tuple[str, ...]:
         if top != session.work_tree
         for rule in DENIED[1:]
     ]
+    installed = Path(sys.prefix).resolve()
+    if installed.is_relative_to(session.work_tree.resolve()):
+        below.append(f"Edit(/{installed}/**)")
     return (*DENIED, *CLAUDE_SETTINGS, *below, *DENIED_EVERYWHERE)
 
 

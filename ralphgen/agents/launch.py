@@ -48,7 +48,7 @@ from ralphgen.agents.process import (
     session_servers,
     watched,
 )
-from ralphgen.agents.sandbox import Sandbox, run_in_terminal
+from ralphgen.agents.sandbox import Sandbox, current_sandbox, run_in_terminal
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, Say, harmless, plain
 from ralphgen.exchange.branch import keep_rows
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
@@ -338,7 +338,8 @@ def _environment(session: PreparedSession, agent: Agent, more: Mapping[str, str]
 
 def find_program(agent: Agent) -> str:
     """Return the path of the agent's program; raises `ProjectError` if it is not on PATH."""
-    found = shutil.which(agent.program)
+    around = current_sandbox()
+    found = around.search(agent.program) if around else shutil.which(agent.program)
     if found is None:
         text = f'{agent.title} is not installed ("{harmless(agent.program)}" is not on PATH)'
         raise ProgramError(text, f"{agent.install}, or choose another agent with --agent")

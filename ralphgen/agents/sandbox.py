@@ -37,8 +37,10 @@ from urllib.parse import urlsplit
 
 from ralphgen.agents.agent import Agent, AgentEnd
 from ralphgen.agents.process import session_servers, start_command
+from ralphgen.environment.location import user_folder
 from ralphgen.errors import ProjectError, Say, harmless
 from ralphgen.kits.project import Project
+from ralphgen.project.approvals import approvals_place
 from ralphgen.project.lookup import STRUCTURED
 from ralphgen.project.root import database_path, is_on_server, project_home
 from ralphgen.runtime.files import write_new
@@ -114,17 +116,22 @@ class Sandbox:
         self._root, self._say = project.root, say
         self._settings = project.settings.sandbox
         self._proxies = ExitStack()
+        self.path = os.environ.get("PATH", os.defpath)
+        write = _expanded(self._settings.write)
+        self._writable = [*_trees(project.root), *(Path(one).resolve() for one in write)]
         _refuse_visible_database(project)
         self.rules: Mapping[str, Any] = {
-            "program": _program(),
+            "program": _program(self._outside_path()),
             "home": str(Path.home()),
             "inner": _inner(project.root),
             "read": _expanded(self._settings.read),
-            "write": _expanded(self._settings.write),
+            "write": write,
+            "kept": [*map(str, running_code())],
+            "path": self.path,
             "env": list(self._settings.env),
             "network": "",
         }
-        _refuse_widening(project.root, (*self.rules["read"], *self.rules["write"]))
+        self._refuse_widening()
         self.run("true")
         where = tempfile.gettempdir()
         folder = where if len(where) <= LONGEST_FOLDER else SHORT_FOLDER
@@ -144,9 +151,14 @@ class Sandbox:
             self.rules = {**self.rules, "network": str(path)}
 
     def __enter__(self) -> Self:
+        """Look for programs and modules outside only where no agent can write."""
+        self._modules = [*sys.path]
+        os.environ["PATH"] = self._outside_path()
+        sys.path[:] = [one for one in self._modules if not self._is_writable(one)]
         return self
 
     def __exit__(self, *_: object) -> None:
+        os.environ["PATH"], sys.path[:] = self.path, self._modules
         self._proxies.close()
         if self._watcher.stdin is not None:
             self._watcher.stdin.close()
@@ -174,7 +186,7 @@ class Sandbox:
         look = 'for name; do command -v "$name" >/dev/null || echo "$name"; done'
         names = list(dict.fromkeys(programs))
         found = self.run("sh", "-c", look, "sh", *names).splitlines() if names else []
-        return [(name, _adding(name)) for name in found]
+        return [(name, self._adding(name)) for name in found]
 
     @contextmanager
     def entered(
@@ -213,7 +225,7 @@ class Sandbox:
             ports = [url.rpartition(":")[2] for url in urls if url.startswith(LOOPBACK)]
             hosts |= {f"127.0.0.1:{port}": True for port in ports}
             stack.enter_context(Proxy(network, hosts, self._say))
-            mounts = ["--bind", str(folder), str(folder), *_program_mounts(agent.program)]
+            mounts = ["--bind", str(folder), str(folder), *self._program_mounts(agent.program)]
             names = [*self.rules["env"], *agent.variables]
             rules = {
                 **self.rules,
@@ -231,6 +243,55 @@ class Sandbox:
             yield view, rules
         with suppress(OSError):  # the watcher removes the rest
             discard(str(folder))
+
+    def search(self, program: str) -> str | None:
+        """Return the path of a program on the user's `PATH`, None if it is not there."""
+        return shutil.which(program, path=self.path)
+
+    def _outside_path(self) -> str:
+        """Return the user's `PATH` without the folders in which agents can write."""
+        folders = self.path.split(os.pathsep)
+        return os.pathsep.join(one for one in folders if not self._is_writable(one))
+
+    def _is_writable(self, path: str) -> bool:
+        """Return whether agents, or their merged work, can write in a folder."""
+        real = Path(path).resolve()
+        return _is_below(real, self._writable) and not _is_below(real, running_code())
+
+    def _refuse_widening(self) -> None:
+        """Raise `ProjectError` if the work tree or a shared path contains what must stay hidden."""
+        home, private = project_home(self._root).resolve(), _private_folders(self._root)
+        for path in map(Path, (*self.rules["read"], *self.rules["write"])):
+            real, code = path.resolve(), running_code() if str(path) in self.rules["write"] else ()
+            if _is_below(home, [real]) or any(
+                _is_below(real, [one]) or _is_below(one, [real])
+                for one in (home / ".ralph", *private, *code)
+            ):
+                text = f'[sandbox] shares "{path}", where ralphgen keeps or runs files'
+                raise ProjectError(text, "name the folders that the agents need")
+        for folder in private:
+            if _is_below(folder, self._writable):
+                text = f'"{folder}" is in the work tree, where agents could change it'
+                raise ProjectError(text, "set XDG_CACHE_HOME and XDG_CONFIG_HOME to other folders")
+
+    def _adding(self, program: str) -> str:
+        """Return the line of the settings that makes a program visible."""
+        found = self.search(program)
+        if found is None:
+            return f'install "{program}": it is not on PATH'
+        return f'[sandbox] read = ["{Path(found).resolve().parent.parent}"]'
+
+    def _program_mounts(self, program: str) -> Iterator[str]:
+        """Yield mounts that show the program of an agent, wherever it is installed."""
+        found = self.search(program)
+        if found is None:
+            return
+        link, real = Path(found), Path(found).resolve()
+        packages = [folder for folder in real.parents if folder.name == "node_modules"]
+        for folder in dict.fromkeys((link.parent, (packages or [real.parent])[-1])):
+            shown = str(link if folder == Path.home() else folder)
+            if not shown.startswith(SYSTEM):
+                yield from ("--ro-bind", shown, shown)
 
 
 class _Listener:
@@ -450,11 +511,11 @@ def _host_of(url: str) -> str:
     return ""
 
 
-def _program() -> str:
+def _program(path: str) -> str:
     if sys.platform != "linux":
         text = f"agents cannot be contained on {sys.platform}: this was never tested"
         raise ProjectError(text, "see docs/containers.md")
-    found = shutil.which(PROGRAM)
+    found = shutil.which(PROGRAM, path=path)
     if found is None:
         raise ProjectError(
             f'agents cannot be contained here: "{PROGRAM}" is not on PATH', "install bubblewrap"
@@ -486,32 +547,22 @@ def _refuse_visible_database(project: Project) -> None:
         raise ProjectError(text, 'move it to ".ralph/db", and set [database] path')
 
 
-def _refuse_widening(root: Path, paths: Sequence[str]) -> None:
-    """Raise `ProjectError` for a shared path that would show what has to stay hidden."""
-    home = project_home(root).resolve()
-    for path in map(Path, paths):
-        real = path.resolve()
-        if home.is_relative_to(real) or real.is_relative_to(home / ".ralph"):
-            text = f'[sandbox] shares "{path}", which contains files of ralphgen'
-            raise ProjectError(text, "name the folders that the agents need")
+def running_code() -> list[Path]:
+    """Return the folders of ralphgen's installation, whose code runs outside of every sandbox."""
+    package = Path(__file__).parents[1]
+    return [Path(folder).resolve() for folder in (sys.prefix, sys.base_prefix, package)]
 
 
-def _adding(program: str) -> str:
-    """Return the line of the settings that makes a program visible."""
-    found = shutil.which(program)
-    if found is None:
-        return f'install "{program}": it is not on PATH'
-    return f'[sandbox] read = ["{Path(found).resolve().parent.parent}"]'
+def _private_folders(root: Path) -> list[Path]:
+    """Return the folders with environments and bytecode of servers, and with approvals."""
+    return [user_folder().resolve(), Path(approvals_place(root)[0]).resolve()]
 
 
-def _program_mounts(program: str) -> Iterator[str]:
-    """Yield mounts that show the program of an agent, wherever it is installed."""
-    found = shutil.which(program)
-    if found is None:
-        return
-    link, real = Path(found), Path(found).resolve()
-    packages = [folder for folder in real.parents if folder.name == "node_modules"]
-    for folder in dict.fromkeys((link.parent, (packages or [real.parent])[-1])):
-        shown = str(link if folder == Path.home() else folder)
-        if not shown.startswith(SYSTEM):
-            yield from ("--ro-bind", shown, shown)
+def _is_below(path: Path, folders: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _trees(root: Path) -> list[Path]:
+    """Return the tops of the work trees of a project and of its home."""
+    found = (repository_of(str(folder)) for folder in (root, project_home(root)))
+    return [Path(tree.top) for tree in found if tree is not None]

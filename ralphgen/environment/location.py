@@ -52,7 +52,7 @@ def environment_for(lock: str) -> Environment:
     """
     base, tag = base_interpreter()
     name = f"{sha256_hex(lock.encode())[:16]}-{tag}"
-    folder = _home().absolute() / "environments" / name
+    folder = user_folder().absolute() / "environments" / name
     program = "Scripts/python.exe" if sys.platform == "win32" else "bin/python"
     return Environment(folder, folder / program, Path(base))
 
@@ -69,7 +69,11 @@ def is_complete(environment: Environment) -> bool:
         return False
 
 
-def _home() -> Path:
+def user_folder() -> Path:
+    """Return the user's folder for environments and for bytecode of servers, as given.
+
+    Raises `ProjectError` if the user has no home.
+    """
     asked = os.environ.get(HOME_VARIABLE, "")
     if not asked:
         from platformdirs import user_cache_path

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -630,15 +631,19 @@ def worktrees_folder(root: Path) -> Path:
 def refused_files(root: Path, changed: list[str], old: str, new: str) -> tuple[str, ...]:
     """Return the files changed between two commits, from the top, that no task may change.
 
-    These are protected files, hooks, the files of ralphgen and of clients, and attributes that
-    would make git check out such a file differently.
+    These are protected files, hooks, the files of ralphgen and of clients, its installation, and
+    attributes that would make git check out such a file differently.
     """
-    inner = root.resolve().relative_to(top_of(root)).as_posix()
+    top = top_of(root)
+    inner = root.resolve().relative_to(top).as_posix()
+    installed = [Path(folder).resolve() for folder in (sys.prefix, sys.base_prefix)]
     patterns = [pattern_of(glob, str(root)) for glob in read_settings(root).done.protect]
     hooks = hooks_among(root, changed)
 
     def is_refused(path: str) -> bool:
         if is_authority(path) or RALPH in path.casefold().split("/") or path in hooks:
+            return True
+        if any((top / path).is_relative_to(folder) for folder in installed):
             return True
         own = path if inner == "." else path.removeprefix(f"{inner}/")
         is_below = inner == "." or own != path

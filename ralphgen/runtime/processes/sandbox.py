@@ -54,10 +54,11 @@ def contained(
     """Return the command line and the variables that run a command inside, in the folder `cwd`.
 
     `rules` are those of a session: `program` (the path of bubblewrap), `home` (the user's folder),
-    `inner` (the path of the project below the top of its repository), `read` and `write` (paths),
-    `env` (names of variables, where "*" matches any end) and `network` (the socket of a proxy, or
-    empty). An agent's have `mounts` as well, which are further arguments of bubblewrap, and `ports`
-    of the loopback that lead to those outside, if the proxy allows them.
+    `inner` (the path of the project below the top of its repository), `read`, `write` and `kept`
+    (paths; those of `kept` are read-only in the work tree), `path` (`PATH` inside, in place of the
+    caller's), `env` (names of variables, where "*" matches any end) and `network` (the socket of a
+    proxy, or empty). An agent's have `mounts` as well, which are further arguments of bubblewrap,
+    and `ports` of the loopback that lead to those outside, if the proxy allows them.
 
     The result has the variables with these names, and those with a value of the caller's: no
     command may choose them, because bubblewrap itself, which runs outside, gets them. The calling
@@ -70,8 +71,10 @@ def contained(
         for name, value in environment.items()
         if os.environ.get(name) != value or _is_carried(name, rules["env"])
     } | {"HOME": home, "TMPDIR": "/tmp", "GIT_OPTIONAL_LOCKS": "0"}
+    if outside := os.environ.get("PATH"):
+        variables["PATH"] = variables.get("PATH", outside).replace(outside, rules["path"])
     words = [rules["program"], *OPTIONS, *_system(), *_home(home, rules["read"])]
-    words += [*_tree(cwd, rules["inner"]), *_shared("--bind-try", rules["write"])]
+    words += [*_tree(cwd, rules["inner"], rules["kept"]), *_shared("--bind-try", rules["write"])]
     words += rules.get("mounts", ())
     argv = ("/bin/sh", "-c", EXEC, *argv)
     if network:
@@ -138,26 +141,28 @@ def _shared(option: str, paths: Sequence[str]) -> Iterator[str]:
         yield from (option, path, path)
 
 
-def _tree(cwd: str, inner: str) -> Iterator[str]:
+def _tree(cwd: str, inner: str, kept: Sequence[str]) -> Iterator[str]:
     """Yield the mounts of the work tree of a folder: writable, without the parts that are ours.
 
-    A folder that is mounted cannot be moved. So each folder above `.ralph` is mounted, too.
+    A folder that is mounted cannot be moved. So each folder above these parts is mounted, too.
     """
     from ..files.main_tree import MARK, PROJECT, repository_of
 
     tree = repository_of(cwd)
     if tree is None:
         raise UncontainedError(f'"{cwd}" is not in a git repository')
-    at = tree.top
-    yield from ("--bind", at, at)
-    for name in inner.split(os.sep) if inner else ():
-        at = os.path.join(at, name)
-        yield from ("--bind", at, at)
+    ralph = os.path.join(tree.top, inner, PROJECT)
+    below = [path for path in kept if path.startswith(tree.top + os.sep) and os.path.isdir(path)]
+    above = {tree.top}
+    for path in (ralph, *below):
+        while (path := os.path.dirname(path)) not in above:
+            above.add(path)
+    yield from _shared("--bind", sorted(above))
+    yield from _shared("--ro-bind", below)
     mark = os.path.join(tree.top, MARK)
     for path in dict.fromkeys((tree.common, mark)):
         _refuse_link(path)
         yield from ("--ro-bind", path, path)
-    ralph = os.path.join(at, PROJECT)
     _refuse_link(ralph)
     if os.path.isdir(ralph):
         yield from _ours(ralph)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import venv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -344,14 +345,20 @@ def test_many_connections_and_hosts_neither_start_threads_nor_fill_the_terminal(
     assert MOST_REFUSED == len(said)
 
 
-def test_what_would_show_hidden_files_is_refused(tmp_path: Path) -> None:
+def test_what_would_show_hidden_files_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "p"
+    monkeypatch.setenv("RALPHGEN_HOME", str(tmp_path / "cache" / "ralphgen"))
     ran("init", root, "--quiet")
     settings = root / ".ralph" / "ralphgen.toml"
     for text, why in (
         ("", "in a git repository only"),
-        (f'[sandbox]\nread = ["{tmp_path}"]\n', "which contains files of ralphgen"),
-        (f'[sandbox]\nwrite = ["{root}/.ralph/db"]\n', "which contains files of ralphgen"),
+        (f'[sandbox]\nread = ["{tmp_path}"]\n', "where ralphgen keeps or runs files"),
+        (f'[sandbox]\nwrite = ["{root}/.ralph/db"]\n', "where ralphgen keeps or runs files"),
+        (f'[sandbox]\nwrite = ["{tmp_path}/cache"]\n', "where ralphgen keeps or runs files"),
+        (f'[sandbox]\nread = ["{tmp_path}/cache"]\n', "where ralphgen keeps or runs files"),
+        (f'[sandbox]\nwrite = ["{sys.prefix}"]\n', "where ralphgen keeps or runs files"),
         ('[database]\npath = "data.db"\n', "is in the work tree"),
     ):
         settings.write_text(text, encoding="utf-8")
@@ -359,6 +366,17 @@ def test_what_would_show_hidden_files_is_refused(tmp_path: Path) -> None:
             pass
         if not text:
             git(root, "init", "--quiet")
+
+
+def test_approvals_in_the_work_tree_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "p"
+    ran("init", root, "--quiet")
+    git(root, "init", "--quiet")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(root / "config"))
+    with pytest.raises(ProjectError, match="where agents could change it"):
+        Sandbox(Project(root), print)
 
 
 def test_without_bubblewrap_nothing_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,6 +420,31 @@ answer = ask(2, "tools/call", name="run_checks", arguments={"task": 1})
 print(answer["result"]["content"][0]["text"])
 closing = {"id": 1, "status": "done"}
 print(json.dumps(ask(3, "tools/call", name="set_task_status", arguments=closing)))
+"""
+PLANT = """
+import os, sys
+bait = "#!/bin/sh\\ntouch " + os.path.abspath("planted") + "\\nexec /usr/bin/git \\"$@\\"\\n"
+for folder in ("bin", "tools/venv/bin"):
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(folder + "/git", "w") as file:
+            os.chmod(file.fileno(), 0o755)
+            file.write(bait)
+        packages = "/../lib/python%d.%d/site-packages" % sys.version_info[:2]
+        with open(folder + packages + "/evil.pth", "w"):
+            pass
+    except OSError as error:
+        print(folder, os.strerror(error.errno))
+try:
+    os.rename("tools", "moved")
+except OSError as error:
+    print("tools", os.strerror(error.errno))
+"""
+PLANT_PACKAGE = """
+os.remove(".gitignore")
+folder = "tools/venv/lib/python%d.%d/site-packages" % sys.version_info[:2]
+os.makedirs(folder)
+open(folder + "/evil.pth", "w").close()
 """
 GLOB, OS = "__import__('glob')", "__import__('os')"
 LOOK = f"{GLOB}.glob('.ralph/*') + {OS}.listdir({OS}.path.expanduser('~'))"
@@ -456,6 +499,74 @@ def test_a_contained_agent_proves_its_task_by_checks_that_run_inside(tmp_path: P
     assert "done" in str(closed)
     assert "contained" in done.stderr.splitlines()
     assert [] == left
+
+
+def installed_in(folder: Path) -> Path:
+    """Make a virtual environment that has ralphgen, and return its folder of packages."""
+    venv.create(folder, symlinks=True)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    ours = [one for one in sys.path if "packages" in one or Path(one, "ralphgen").is_dir()]
+    (packages / "ours.pth").write_text("\n".join(ours), encoding="utf-8")
+    return packages
+
+
+def test_nothing_that_runs_outside_can_be_written_inside(tmp_path: Path) -> None:
+    root = attacked_project(tmp_path / "p", PLANT + ATTACK)
+    packages = installed_in(root / "tools" / "venv")
+    folders = [str(root / "bin"), str(root / "tools" / "venv" / "bin"), os.environ["PATH"]]
+
+    python = str(root / "tools" / "venv" / "bin" / "python")
+    done = subprocess.run(
+        [python, "-m", "ralphgen", "launch", "--next", "--agent", "probe"],
+        cwd=root,
+        env={**os.environ, "PATH": os.pathsep.join(folders), "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 0 == done.returncode, done.stderr
+    assert 2 == done.stdout.count("tools"), done.stdout
+    assert "Read-only file system" in done.stdout
+    assert "Device or resource busy" in done.stdout
+    assert (root / "bin" / "git").exists()
+    assert not (root / "planted").exists()
+    assert not [*(root / "tools" / "venv").rglob("git"), *packages.glob("evil.pth")]
+
+
+def test_claude_code_may_not_edit_the_installation(tmp_path: Path) -> None:
+    root = attacked_project(tmp_path / "p", "")
+    installed_in(root / ".venv")
+    words = ("launch", "--next", "--agent", "claude", "--dry-run")
+    python = str(root / ".venv" / "bin" / "python")
+
+    done = subprocess.run(
+        [python, "-m", "ralphgen", *words], cwd=root, capture_output=True, text=True, check=True
+    )
+
+    assert f"Edit(/{root}/.venv/**)" in done.stdout
+
+
+@pytest.mark.thorough
+def test_no_merge_adds_files_to_the_installation(tmp_path: Path) -> None:
+    root = attacked_project(tmp_path / "p", f"import os, sys\n{PLANT_PACKAGE}{ATTACK}")
+    (root / ".gitignore").write_text("tools\n", encoding="utf-8")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "-m", "rules")
+    packages = installed_in(root / "tools" / "venv")
+    python = str(root / "tools" / "venv" / "bin" / "python")
+
+    done = subprocess.run(
+        [python, "-m", "ralphgen", "loop", "--worktrees", "--agent", "probe"],
+        cwd=root,
+        env={**os.environ, **AUTHOR, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "tools/venv" in done.stderr, done.stderr
+    assert not (packages / "evil.pth").exists()
 
 
 @pytest.mark.thorough
