@@ -21,10 +21,12 @@ from typing import Any
 import pytest
 from command_line import RALPHGEN, ralphgen, ran
 from containing import CONTAINING
+from dela_projects import allow, entry
 from driving import query
 from lifelines import until
 
 from ralphgen.agents.sandbox import MOST_REFUSED, Proxy, Sandbox, allowed_hosts
+from ralphgen.environment.location import environment_for
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
 from ralphgen.runtime.processes.sandbox import contained, python_command
@@ -567,6 +569,55 @@ def test_no_merge_adds_files_to_the_installation(tmp_path: Path) -> None:
 
     assert "tools/venv" in done.stderr, done.stderr
     assert not (packages / "evil.pth").exists()
+
+
+KITS = """
+import json, os, subprocess, sys
+servers = json.load(open(sys.argv[1]))["mcpServers"]
+def call(kit, name, **arguments):
+    config = servers[kit]
+    server = subprocess.Popen(
+        [config["command"], *config["args"]],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    client = {"name": "probe", "version": "1"}
+    params = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    for number, method, given in (
+        (1, "initialize", params),
+        (2, "tools/call", {"name": name, "arguments": arguments}),
+    ):
+        message = {"jsonrpc": "2.0", "id": number, "method": method, "params": given}
+        print(json.dumps(message), file=server.stdin, flush=True)
+        answer = json.loads(server.stdout.readline())
+    print(json.dumps(answer["result"]))
+call("dela", "task_start", unique_name="look", wait_for_exit_seconds=20)
+call("rye", "execute", item_type="tool", item_id="any", project_path=os.getcwd())
+"""
+
+
+def test_tasks_of_dela_run_inside_and_tools_of_rye_do_not_run(tmp_path: Path) -> None:
+    root, home = attacked_project(tmp_path / "p", KITS), tmp_path / "home"
+    (root / "look.sh").write_text("#!/bin/sh\nls -a ~ .ralph\n", encoding="utf-8")
+    (root / "look.sh").chmod(0o755)
+    settings = root / ".ralph" / "ralphgen.toml"
+    text = settings.read_text(encoding="utf-8")
+    settings.write_text(f'kits = ["ralph", "dela", "rye"]\n{text}', encoding="utf-8")
+    ran("regen", "--quiet", cwd=root)
+    ran("trust", "--yes", cwd=root)
+    home.mkdir()
+    allow(home, entry("Directory", root))
+    (home / "mine").touch()
+
+    variables = {"HOME": str(home), "RALPHGEN_HOME": str(environment_for("").folder.parents[1])}
+
+    done = ralphgen("launch", "--next", "--agent", "probe", cwd=root, more=variables)
+
+    started, executed = (json.loads(line) for line in done.stdout.splitlines())
+    assert "ralphgen.toml" in json.dumps(started), started
+    assert "mine" not in json.dumps(started)
+    assert "db" not in json.dumps(started)
+    assert executed["isError"]
+    assert "this session is contained" in json.dumps(executed)
 
 
 @pytest.mark.thorough
