@@ -27,7 +27,6 @@ WRITTEN = (
     "fixtures/README.md",
     "ralphgen/README.md",
     "ralphgen/board/README.md",
-    "ralphgen/kits/*/README.md",
     "ralphgen/kits/README.md",
     "tests/README.md",
     "tests/benchmarks/README.md",

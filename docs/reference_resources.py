@@ -19,7 +19,7 @@ a resource is told when it has changed. Rows of [your own tables](../tables.md) 
 session has one prompt, named like its recipe and holding [its brief][1]; `manual` and `interactive`
 have none.
 
-[1]: ../../ralphgen/kits/ralph/README.md#the-brief
+[1]: ../launch.md#the-brief
 """
 Named = list[tuple[str, str]]
 """What there is, and what it is for."""

@@ -21,11 +21,11 @@ QUESTIONS = {
         "Use it on your project",
     ),
     "Which tools does a session get, and who decides?": (
-        "ralphgen/kits/ralph/README.md",
-        "Which session sees what",
+        "docs/recipes.md",
+        "What a session can change",
     ),
     "How do I write a recipe of my own?": ("docs/recipes.md", "Write your own recipe"),
-    "What is an agent told when it begins?": ("ralphgen/kits/ralph/README.md", "The brief"),
+    "What is an agent told when it begins?": ("docs/launch.md", "The brief"),
     "How do I keep an agent from saying done when it is not?": (
         "docs/checks.md",
         "Checks: when a task is done",
@@ -49,7 +49,7 @@ QUESTIONS = {
     "What does this exit code mean?": ("docs/commands.md", "Exit codes of launch"),
     "What does this word mean?": ("docs/concepts.md", "Glossary"),
     "Which settings are there?": ("docs/settings.md", "Settings"),
-    "How do I let agents run make or npm?": ("ralphgen/kits/dela/README.md", ""),
+    "How do I let agents run make or npm?": ("docs/dela.md", ""),
 }
 ANSWERED = {  # readers' questions, with words that the answer must keep
     "How do I tell Claude Code, Cursor or Codex of the server?": "ralphgen connect claude",

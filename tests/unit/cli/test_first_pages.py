@@ -73,6 +73,7 @@ PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger, "trust": st
         "concepts",
         "checks",
         "gate",
+        "launch",
         "night",
         "recipes",
         "recovery",
