@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 from ralphgen.agents.agent import (
     CLAIM_LOST,
     DONE,
+    FAILED,
     STOPPED,
     Agent,
     AgentEnd,
@@ -49,13 +50,20 @@ from ralphgen.loop.conduct import (
 from ralphgen.loop.cost import HourlyRates
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, tree_at
 from ralphgen.loop.run import Assignment, Event, Limits, Result, Tell, event
-from ralphgen.loop.trees import Worktree, delete_branch, fetch_base, free_number, prepare, release
+from ralphgen.loop.trees import (
+    Worktree,
+    delete_branch,
+    fetch_base,
+    free_number,
+    prepare,
+    release,
+    reserved_number,
+)
 from ralphgen.project.config import ALL, read_words
 from ralphgen.project.inspect import done_rules
 from ralphgen.project.model import done_facts
 from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import ToolError, one_line
-from ralphgen.runtime.files.checkout import WORK
 from ralphgen.sessions.claims import (
     ASKED,
     INTERRUPTED,
@@ -83,6 +91,7 @@ MOST_PAUSE = 15.0  # seconds between renewals of a claim
 PR_SET_DUMPABLE = 4
 AGAIN = (429, 502, 503, 504)  # statuses of calls to repeat
 NOT_PUSHED = "not pushed"
+CLOSING_REF = "refs/ralph/closing/"  # by number, task and session: the commit that may be entered
 UNKNOWN = "the call may or may not have been done: read before you repeat it"
 VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -94,6 +103,10 @@ class LostServerError(ProjectError):
 
 class RevokedError(UsageError):
     """The worker's token opens nothing: it was revoked or has expired (exit code 2)."""
+
+
+class RefusedPushError(ProjectError):
+    """The remote does not take a branch of the worker."""
 
 
 class RefusedCallError(ProjectError):
@@ -320,8 +333,10 @@ class Relay:
         taken: Mapping[str, Any],
         claim: RemoteClaim,
         checks: WorkerChecks,
+        keep: Callable[[str], None],
     ) -> None:
-        self._server, self._claim, self._checks = server, claim, checks
+        """Forward calls to the server; `keep` takes a tree before the task is closed on it."""
+        self._server, self._claim, self._checks, self._keep = server, claim, checks, keep
         self._kit, self._token = taken["kit"], taken["token"]
         tools = taken["describe"]["tools"]
         self._reading = {
@@ -392,7 +407,9 @@ class Relay:
                 return _said(identity, self._checks.run(), is_error=False)
             closes = method == "tools/call" and name == CLOSING and given.get("status") == DONE
             tree = self._checks.proved_tree() if closes else ""
-        except ToolError as error:
+            if closes:
+                self._keep(tree)
+        except (ToolError, ProgramError) as error:
             return _said(identity, str(error), is_error=True)
         answer = self._forward(line, frame, identity)
         if name == CLOSING:
@@ -552,6 +569,10 @@ class RemoteWorkplace:
         """Take the places of the worktrees, and fetch the base branch."""
         config = self._project.settings
         prune_sessions(self._root, config.sessions.keep_days)
+        try:
+            self._enter_left()
+        except LostServerError as error:
+            self._note(0, f"{error}: finished work is entered by the next loop")
         for _ in range(self._workers):
             self._numbers.append(self._locks.enter_context(free_number(self._root)))
 
@@ -602,7 +623,9 @@ class RemoteWorkplace:
         number, config = self._numbers[worker - 1], self._project.settings.loop
         tree = prepare(self._root, number, task, config, told, self._stop)
         checks = WorkerChecks(self._root, tree.root, task, taken["discipline"], self._prover(taken))
-        with Relay(self._calls.server, taken, claim, checks) as relay:
+        kept = f"{CLOSING_REF}{number}/{task}/{session_id}"
+        keep = partial(self._keep, kept, taken["title"], tree.began)
+        with Relay(self._calls.server, taken, claim, checks, keep) as relay:
             session = self._session(taken, tree, relay, checks)
             agent = self._agents[job.agent]
             facts = {"worker": worker, "session": session_id, "task": task}
@@ -622,7 +645,7 @@ class RemoteWorkplace:
                 remove(session.folder)
                 raise
             claim.renew()
-            outcome, comment = self._concluded(taken, tree, relay, claim, end, told)
+            outcome, comment = self._concluded(kept, tree, relay, claim, end, told)
             seconds = time.monotonic() - began
             estimate = self._rates.estimate(job.agent, end.usage.cost, seconds)
             self._tell(
@@ -649,13 +672,14 @@ class RemoteWorkplace:
             output_tokens=end.usage.tokens_out,
             model=end.model[:100] or None,
         )
+        Git(self._root).asked("update-ref", "-d", kept)
         return Result(
             *(task, outcome, end.usage.cost, None, end.limit, end.unavailable), estimate=estimate
         )
 
     def _concluded(
         self,
-        taken: Mapping[str, Any],
+        kept: str,
         tree: Worktree,
         relay: Relay,
         claim: RemoteClaim,
@@ -673,40 +697,70 @@ class RemoteWorkplace:
             return outcome.word, ""
         if not relay.tree:
             return NOT_PUSHED, "Its worker recorded no tree: the task was not closed by its relay."
-        problem = self._push(taken, tree, relay.tree, claim, told)
-        if problem:
-            told(problem)
-            return NOT_PUSHED, problem
-        return DONE, ""
-
-    def _push(
-        self,
-        taken: Mapping[str, Any],
-        tree: Worktree,
-        recorded: str,
-        claim: RemoteClaim,
-        told: Callable[[str], None],
-    ) -> str:
-        """Push the recorded tree as one commit, and enter it for its merge; return a problem."""
-        git, task, remote = Git(self._root), taken["task"], self._project.settings.loop.remote
+        try:
+            commit = self._push(kept, tree.base, claim.ends, told)
+        except RefusedPushError as error:
+            told(str(error))
+            return NOT_PUSHED, str(error)
         held = tree_at(self._root, tree.path)
-        title = one_line(taken["title"]) or "Work"
-        commit = git.commit_tree(f"{title} (task {task})", recorded, tree.began)
-        git.say("update-ref", f"{WORK}{task}", commit)
-        branch = f"ralph/task-{task}-{taken['session']}"
-        push = git.push(str(remote), commit, branch)
-        if push.outcome != "done":
-            return f'the branch "{branch}" could not be pushed: {one_line(push.words)}'
-        tree_id = git.say("rev-parse", f"{commit}^{{tree}}")
-        facts = {"session": taken["session"], "commit": commit, "tree": tree_id}
-        answer = self._calls.call("enter", until=claim.ends, **facts, branch=tree.base)
-        told(f"task {task} waits to be merged, as merge {answer['number']}")
         if held is not None:
             held.say("checkout", "--quiet", "--force", "--detach", commit)
             held.say("clean", "--quiet", "-ffd")
             release(held)
-        delete_branch(git, tree.branch)
-        return ""
+        delete_branch(Git(self._root), tree.branch)
+        return DONE, ""
+
+    def _keep(self, kept: str, title: str, began: str, tree: str) -> None:
+        """Keep a tree as a commit under a ref; after a kill, the next loop enters it."""
+        git, task = Git(self._root), kept.split("/")[-2]
+        message = f"{one_line(title) or 'Work'} (task {task})"
+        git.say("update-ref", kept, git.commit_tree(message, tree, began))
+
+    def _push(self, kept: str, base: str, until: float, told: Callable[[str], None]) -> str:
+        """Push the kept commit, and enter it for its merge; return it.
+
+        Raises `RefusedPushError`, and what `WorkerCalls.call` raises.
+        """
+        git, remote = Git(self._root), self._project.settings.loop.remote
+        task, session = kept.split("/")[-2:]
+        commit, tree = git.say("rev-parse", kept, f"{kept}^{{tree}}").splitlines()
+        branch = f"ralph/task-{task}-{session}"
+        push = git.push(str(remote), commit, branch)
+        if push.outcome != "done":
+            text = f'the branch "{branch}" could not be pushed: {one_line(push.words)}'
+            raise RefusedPushError(text)
+        facts = {"session": session, "commit": commit, "tree": tree, "branch": base}
+        answer = self._calls.call("enter", until=until, **facts)
+        told(f"task {task} waits to be merged, as merge {answer['number']}")
+        return commit
+
+    def _enter_left(self) -> None:
+        """Enter the work of sessions that were killed after they had closed their tasks.
+
+        Raises `LostServerError`, and `RevokedError` for a revoked worker.
+        """
+        git, told = Git(self._root), partial(self._note, 0)
+        for kept in git.say("for-each-ref", "--format=%(refname)", CLOSING_REF).splitlines():
+            number, _, session = kept.removeprefix(CLOSING_REF).split("/")
+            with reserved_number(self._root, int(number)) as is_free:
+                if not is_free:
+                    continue
+                try:
+                    answer = self._calls.call("renew", sessions=[session], host=self._host)
+                except RefusedCallError:
+                    continue  # it is of another worker with this clone
+                outcome = FAILED.word
+                if answer["sessions"][session]["status"] == DONE:
+                    try:
+                        self._push(kept, base_branch(self._root), 0.0, told)
+                        outcome = DONE
+                    except RefusedPushError as error:
+                        told(str(error))
+                        continue  # the next loop tries it again
+                    except RefusedCallError as error:
+                        told(str(error))  # another session has its task
+                self._calls.call("end", session=session, outcome=outcome)
+                git.say("update-ref", "-d", kept)
 
     def _prover(self, taken: Mapping[str, Any]) -> Callable[..., None]:
         def prove(

@@ -161,19 +161,27 @@ def landing(root: Path) -> Iterator[None]:
 @contextmanager
 def free_number(root: Path) -> Iterator[int]:
     """The number of a work tree that no other worker has, as long as the block lasts."""
-    folder = worktrees_folder(root)
     for number in range(1, 1_000):
-        lock = FileLock(folder / f"{number}.lock", timeout=0)
-        try:
-            lock.acquire()
-        except Timeout:
-            continue
-        try:
-            yield number
-        finally:
-            lock.release()
-        return
+        with reserved_number(root, number) as is_free:
+            if is_free:
+                yield number
+                return
     raise ProjectError("1,000 workers are running already", "stop a loop")
+
+
+@contextmanager
+def reserved_number(root: Path, number: int) -> Iterator[bool]:
+    """Yield whether no worker has the work tree of this number; none gets it during the block."""
+    lock = FileLock(worktrees_folder(root) / f"{number}.lock", timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
 
 
 def prepare(

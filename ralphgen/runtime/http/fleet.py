@@ -10,6 +10,7 @@ import json
 import re
 import time
 from calendar import timegm
+from functools import partial
 
 from ..encoding import read_json, sha256_hex
 from ..engine.ledger import (
@@ -66,6 +67,11 @@ _HELD = (
     "SELECT count(*) FROM ralphgen_claims AS claim JOIN ralphgen_sessions AS own "
     "ON own.id = claim.session WHERE own.worker = ?"
 )
+_LEFT = (
+    "SELECT own.id, own.task_id FROM ralphgen_claims AS claim JOIN ralphgen_sessions AS own "
+    "ON own.id = claim.session WHERE own.worker IS NOT NULL AND claim.expires <= ?"
+)
+NOT_ENTERED = "Its worker was lost before the work entered the merge queue."
 TAIL, COMMENT = 4_000, 8_000  # characters
 
 
@@ -160,6 +166,7 @@ class Fleet:
         if known is None:
             wanted = TaskFilter(behind=skipped)
             database.writing(lambda: call.require(host=host))
+            self._reopen_left(call)
             taken = claim_next(database, tables, wanted, name, self._lease, self._attempts)
             if taken is None:
                 running = database.reading(lambda: len(live_claims(database)))
@@ -167,6 +174,28 @@ class Fleet:
         found = database.writing(lambda: call.own(session))
         claim = database.writing(lambda: self._held(call, session, found["task_id"]))
         return self._session(call, found, claim, recipe, brief)
+
+    def _reopen_left(self, call: WorkerCall) -> None:
+        """Let the done tasks be pending whose worker was lost before their work entered the queue.
+
+        A worker that is back earlier enters its work.
+        """
+        database = call.database
+
+        def left() -> list[tuple[Any, ...]]:
+            rows = database.rows(_LEFT, [moment()])
+            return [row for row in rows if call.status(row[1]) == DONE]
+
+        for session, task in database.reading(left):
+            status = end_claim(
+                *(database, call.workspace.tables, session, task, NOT_ENTERED),
+                attempts=self._attempts,
+                counts=True,
+                reopens=True,
+            )
+            if status != DONE:
+                facts = {"ended": moment(), "outcome": "failed"}
+                database.writing(partial(close_session, database, session, facts))
 
     def _session(
         self, call: WorkerCall, row: Facts, claim: Claim, recipe: str, brief: Mapping[str, Any]
