@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import ralphgen, refused, texts
 from driving import SCHEMAS, accept, on_context, query, server_command
+from typed_pages import type_page
 
 from ralphgen.ledger.tables import add_indexes, add_tables
 
@@ -70,6 +71,13 @@ def test_one_command_brings_all_of_it_along(root: Path) -> None:
     assert {".ralph/.gitignore", ".ralph/schemas/config.json"} <= {*after}
     assert '"ralphgen db ledger on"' in done.stderr
     assert "the server is already from " in ralphgen("upgrade", root).stderr
+
+
+def test_upgrade_prints_the_output_on_its_page(tmp_path: Path) -> None:
+    lay_down(tmp_path / "shop")
+    page = (SCHEMAS.parents[1] / "docs/upgrade.md").read_text(encoding="utf-8")
+
+    assert 5 == type_page(page, tmp_path, tmp_path)
 
 
 def test_a_ledger_gets_the_indexes_that_it_lacks(root: Path) -> None:
