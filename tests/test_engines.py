@@ -66,7 +66,6 @@ ASKING = {
         "agents/adapters.py": "place",
         "runtime/processes/secrets.py": "name",
         "sessions/credentials.py": "class driver place",
-        "loop/merges.py": "name place",  # several machines share a queue
     },
     "the compiler and the catalog of one engine, found by its name": {
         "project/queries/prepare_postgresql.py": "class driver place",

@@ -60,7 +60,7 @@ from ralphgen.exchange.rows import (
 from ralphgen.files import decoded
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.tables import no_ledger, now, read_state
-from ralphgen.project.database import opened_database
+from ralphgen.project.database import is_detached, opened_database
 from ralphgen.project.git import HASHES, ask_git, object_name, read_files_of_git, settings_of
 from ralphgen.project.root import CONFIG, FOLDER, database_place, has_database
 from ralphgen.project.schema import FORMERLY, RENUMBERED_BY
@@ -244,7 +244,9 @@ def object_of(text: str, like: str) -> str:
 
 
 def _has_rows(root: Path) -> bool:
-    """Return whether the database is there, or named in the environment."""
+    """Return whether the database is there, or named in the environment; a worker has none."""
+    if is_detached():
+        return False
     place = database_place(root)
     return has_database(root) if place is None else place.dsn_env in os.environ
 

@@ -121,6 +121,7 @@ CREATE TABLE ralphgen_merges (
     entered   TEXT NOT NULL,
     ended     TEXT,
     batch     INTEGER,  -- that decided it
+    runner    TEXT,  -- who ran the queue then: a worker, or a machine and a process
     merged    TEXT,  -- the commit that brought it into the branch
     reason    TEXT,  -- why it was returned or dropped, or still waits
     tail      TEXT  -- the end of the failing output
@@ -147,7 +148,8 @@ CREATE TABLE ralphgen_runs (
 CREATE TABLE ralphgen_runner (
     target   TEXT PRIMARY KEY,
     owner    TEXT NOT NULL,
-    expires  TEXT NOT NULL
+    expires  TEXT NOT NULL,  -- empty if the lease was ended
+    batch    INTEGER NOT NULL DEFAULT 0  -- the number of its last batch
 ) STRICT;
 
 -- The machines that take tasks without the database, each by a token.

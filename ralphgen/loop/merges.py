@@ -5,11 +5,9 @@ one, and the branch moves to it if they pass. If they fail, a binary search find
 makes the difference. The rows of the queue are in the ledger; one process at a time runs it.
 """
 
-import os
 import re
-import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -20,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from ralphgen.agents.sandbox import current_rules
 from ralphgen.emit.trust import check_items, content_items, record_items, untrusted
-from ralphgen.errors import ProgramError, ProjectError, Say, plain
+from ralphgen.errors import ProgramError, ProjectError, RalphgenError, Say, plain
 from ralphgen.exchange.branch import keep_rows
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.kits.project import Project
@@ -48,10 +46,10 @@ from ralphgen.loop.merge import (
     record_failure,
     recorded_work,
 )
+from ralphgen.loop.queued import Check, Checked, LedgerRows, QueueRows
 from ralphgen.loop.run import PushRefusedError
 from ralphgen.loop.trees import (
     BRANCH,
-    DISCIPLINES,
     LEFT,
     MERGE,
     RemoteError,
@@ -75,13 +73,11 @@ from ralphgen.project.config import LoopConfig
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import done_rules
 from ralphgen.project.model import done_facts
-from ralphgen.project.root import engine_of
-from ralphgen.runtime.engine.ledger import Evidence, add_evidence, passing_checks
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks import claims, merges
 from ralphgen.runtime.tasks.merges import QueuedMerge
 from ralphgen.runtime.tasks.status import checks_for, definition_of
-from ralphgen.sessions.claims import may_block, release_claim, return_work
+from ralphgen.sessions.claims import release_claim
 from ralphgen.sessions.model import TaskClaim
 
 FIRST_WINDOW, LARGEST_WINDOW = 64, 256  # entries of one batch
@@ -92,10 +88,12 @@ NOT_MERGED = "not merged"
 SHORT = 12  # characters of a commit id, as git abbreviates it in large repositories
 LISTED = 1_000  # entries and runs of a list
 LONGEST = 1_500  # characters of a check's output in a comment
+OTHER_RUNNER = "another process runs the queue"
 ELSEWHERE = "its commit is not in this repository"
 PUSH_HINT = 'change the rule there, then run "ralphgen loop --worktrees", which pushes first'
 NO_WORD = re.compile(r"[\s=]+")  # in the name of a check, which a trailer has as a word
 TRAILER = re.compile(r"[A-Za-z0-9-]+: ")
+TRAILER_LINE = re.compile("^Ralphgen-([A-Za-z]+): (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,6 @@ class Waits:
 
 Ended = Merged | Failed
 Outcome = Ended | Waits
-Check = Mapping[str, Any]
 
 
 class _BlockedError(Exception):
@@ -251,9 +248,9 @@ def words_of(outcome: Outcome) -> tuple[str, str]:
 class MergeQueue:
     """The queue of one branch in one project, as this process runs it.
 
-    `ended` receives each entry that this process merges or returns, with its outcome. When `stop`
-    is set, the setup of the checkout ends. With `allow_failing_base`, a failing branch stops
-    nothing.
+    `rows` are those of the project's ledger, unless they are elsewhere. `ended` receives each entry
+    that this process merges or returns, with its outcome. When `stop` is set, the setup of the
+    checkout ends. With `allow_failing_base`, a failing branch stops nothing.
     """
 
     def __init__(
@@ -263,12 +260,14 @@ class MergeQueue:
         config: LoopConfig,
         say: Say,
         *,
+        rows: QueueRows | None = None,
         ended: Callable[[QueuedMerge, Ended], None] = lambda _entry, _outcome: None,
         stop: threading.Event | None = None,
         allow_failing_base: bool = False,
         trust_edited: bool = False,
     ) -> None:
         self._root, self._target, self._config = root, target, config
+        self._rows: QueueRows = rows or LedgerRows(root, target)
         self._say, self._ended, self._stop = say, ended, stop
         self._allow_failing_base = allow_failing_base
         self._trust_edited = trust_edited
@@ -277,14 +276,12 @@ class MergeQueue:
         self._batch = 0
         self._failure: CheckFailure | None = None  # of the last run that failed
         self._git = Git(root)
-        self._worker = f"{socket.gethostname()}-{os.getpid()}"
         self._left_reason = ""  # why the entries that this round skips wait
         self.obstacle = ""  # why the waiting entries wait, after a pass that could not merge them
 
     def waiting(self) -> list[QueuedMerge]:
         """Return the waiting entries, in order."""
-        with open_database(self._root) as database:
-            return merges.waiting(database, self._target)
+        return self._rows.waiting()
 
     def empty(self) -> bool:
         """Merge what waits, until nothing is left or nothing can be merged now.
@@ -297,7 +294,6 @@ class MergeQueue:
             if not is_alone:
                 self.obstacle = ""
                 return False
-            self._write(merges.end_stale_runs, self._target)
             pushes = 0
             while True:
                 try:
@@ -328,7 +324,7 @@ class MergeQueue:
             place.set_to(base, base, base)
         if allow_failing:
             return
-        self._batch = self._next_batch()
+        self._batch = self._rows.next_batch()
         if not self._passes(base, base, [], tasks, fresh=True):
             raise self._base_error()
 
@@ -342,47 +338,33 @@ class MergeQueue:
         except Timeout:
             yield False
             return
-        over = threading.Event()
+        over, leads = threading.Event(), False
         try:
-            # A database on a server has runners on other machines, which no file lock reaches.
-            is_shared = engine_of(self._root) != "sqlite"
-            if is_shared and not self._leased():
-                yield False
-                return
-            if is_shared:
+            # Runners on other machines are beyond the lock.
+            leads = self._rows.lead()
+            if leads:
                 threading.Thread(target=self._keep_lease, args=(over,), daemon=True).start()
-            yield True
+            yield leads
         finally:
             over.set()
-            with suppress(ProjectError):  # it expires
-                self._write(merges.end_lease, self._target, self._worker)
+            if leads:
+                with suppress(RalphgenError):  # it expires
+                    self._rows.leave()
             lock.release()
-
-    def _leased(self) -> bool:
-        return bool(self._write(merges.lease_runner, self._target, self._worker))
 
     def _keep_lease(self, over: threading.Event) -> None:
         while not over.wait(merges.LEASE / 4):
-            with suppress(ProjectError):
-                self._leased()
+            with suppress(RalphgenError):
+                self._rows.keep()
 
     def _blocked(self, reason: str) -> bool:
         self.obstacle = reason
-        for entry in self.waiting():
-            if entry.reason != reason:
-                self._write(merges.note_obstacle, entry.number, reason)
+        if others := [one.number for one in self.waiting() if one.reason != reason]:
+            self._rows.note(others, reason)
         return True
-
-    def _write(self, work: Callable[..., Any], *values: Any, **named: Any) -> Any:
-        with opened_database(self._root) as database:
-            return database.writing(lambda: work(database, *values, **named))
 
     def _tip(self) -> str:
         return self._git.say("rev-parse", f"refs/heads/{self._target}")
-
-    def _next_batch(self) -> int:
-        with open_database(self._root) as database:
-            return merges.next_batch(database)
 
     def _round(self) -> bool:
         """Merge one batch; return whether another round may end more entries.
@@ -398,7 +380,7 @@ class MergeQueue:
             raise _BlockedError(_one_line(error)) from error
         if problem := problem or protection_problem(self._root) or self._edited():
             raise _BlockedError(problem)
-        base, self._batch = self._tip(), self._next_batch()
+        base, self._batch = self._tip(), self._rows.next_batch()
         entries = self._reconciled(entries, base)
         members, has_ended = self._built(base, entries)
         if not members:
@@ -442,7 +424,7 @@ class MergeQueue:
             if self._git.commit(entry.work) is None:
                 self._left_reason = ELSEWHERE
                 if entry.reason != ELSEWHERE:
-                    self._write(merges.note_obstacle, entry.number, ELSEWHERE)
+                    self._rows.note([entry.number], ELSEWHERE)
                 continue
             self._git.say("update-ref", f"{REF}{entry.number}", entry.work)
             present.append(entry)
@@ -451,15 +433,15 @@ class MergeQueue:
     def _fetch(self, entry: QueuedMerge) -> None:
         """Fetch the branch that a worker has pushed; the commit of the entry decides."""
         if self._config.remote is not None:
-            branch = f"refs/heads/{BRANCH}{entry.task}-{entry.session}"
+            branch = f"refs/heads/{_pushed_branch(entry)}"
             words = ("fetch", "--quiet", "--no-tags", "--", self._config.remote)
             self._git.asked(*words, f"+{branch}:{REF}{entry.number}")
 
     def _reconciled(self, entries: Sequence[QueuedMerge], base: str) -> list[QueuedMerge]:
         """Record the entries that a killed queue has landed already; return the others.
 
-        Its merge commit has the entry's work as second parent and names the session. Work that came
-        into the branch in another way must pass there, like any other.
+        Its merge commit has the entry's work as second parent and names its session, if it has one.
+        Work that came into the branch in another way must pass there, like any other.
         """
         landed: dict[str, str] = {}
         contained = [one for one in entries if self._git.contains(base, one.work)]
@@ -474,9 +456,10 @@ class MergeQueue:
                 continue
             commit = landed[entry.work]
             message = self._git.say("log", "-1", "--format=%B", commit)
-            if f"Ralphgen-Session: {one_line(entry.session or '')}".strip() in message:
-                batch = re.search(r"^Ralphgen-Batch: (\d+)$", message, re.MULTILINE)
-                number = int(batch[1]) if batch else None
+            trailers = dict(TRAILER_LINE.findall(message))
+            batch = trailers.get("Batch")
+            if batch is not None and trailers.get("Session", "") == one_line(entry.session or ""):
+                number = int(batch) if batch.isdecimal() else None
                 self._finished([(entry, Merged(commit))], number)
                 recorded.add(entry.number)
         return [one for one in entries if one.number not in recorded]
@@ -519,7 +502,7 @@ class MergeQueue:
         changed = git.names("diff", "--name-only", "--no-renames", head, found)
         if refused := refused_files(self._root, changed, head, found):
             return Refused(refused, "")
-        proved = self._proved(entry.tree or "", entry.task)
+        proved = self._rows.proved(entry.tree, entry.task) if entry.tree else set()
         names = [one["name"] for one in self._checks([entry]) if _key(one) in proved]
         message = merge_message(self._config, self._title(entry.task), entry.task)
         lines = _trailers(entry, names, entry.tree or found, self._batch)
@@ -562,9 +545,8 @@ class MergeQueue:
     def _title(self, task: int | None) -> str:
         if task is None:
             return ""
-        with open_database(self._root) as database:
-            row = database.row("SELECT title FROM tasks WHERE id = ?", [task])
-        return "" if row is None else str(row[0])
+        found = self._rows.tasks([task]).get(task)
+        return "" if found is None else found.title
 
     def _search(self, members: Sequence[Member], base: str) -> None:
         """Land the members before the first failing one; return that one if it is at fault."""
@@ -627,19 +609,12 @@ class MergeQueue:
         if rules is None:
             return []
         done = done_facts(rules)
-        wanted: set[object] = {*tasks, *(one.task for one in entries)}
+        wanted = {*tasks, *(one.task for one in entries)}
         disciplines: set[object] = {None} if None in wanted else set()
-        ids = [one for one in wanted if one is not None]
-        with open_database(self._root) as database:
-            sql = DISCIPLINES.format(marks=", ".join("?" * len(ids)))
-            disciplines.update(own for _, own in (database.rows(sql, ids) if ids else ()))
+        ids = {one for one in wanted if one is not None}
+        disciplines.update(one.discipline for one in self._rows.tasks(ids).values())
         names = {one["name"] for own in disciplines for one in checks_for(done, own)}
         return [one for one in done["checks"] if one["name"] in names]
-
-    def _proved(self, tree: str, task: int | None = None) -> set[tuple[str, str]]:
-        """Return the checks that passed on a tree, by name and definition."""
-        with open_database(self._root) as database:
-            return passing_checks(database, tree, task)
 
     def _passes(
         self,
@@ -659,7 +634,7 @@ class MergeQueue:
         checks = self._checks(entries, tasks)
         tree = self._git.say("rev-parse", f"{head}^{{tree}}")
         own = entries[0].task if len(entries) == 1 else None
-        if not checks or (not fresh and self._proved(tree, own).issuperset(map(_key, checks))):
+        if not checks or (not fresh and self._rows.proved(tree, own).issuperset(map(_key, checks))):
             return True
         if self._stop is not None and self._stop.is_set():
             raise _BlockedError("the loop was stopped")
@@ -668,36 +643,28 @@ class MergeQueue:
         if members:
             names = (f"task {one.task}" if one.task else f"merge {one.number}" for one in entries)
             self._say(f"merging {', '.join(names)}: checks run on {head[:SHORT]}")
-        facts = {"target": self._target, "base": base, "head": head, "tree": tree}
-        number = self._write(
-            merges.open_run,
-            **facts,
-            batch=self._batch,
-            members=[one.number for one in entries],
-            worker=self._worker,
-        )
+        numbers = [one.number for one in entries]
+        run = self._rows.open_run(Checked(self._batch, base, head, tree, numbers))
         ids_of_tasks = [one.task for one in entries if one.task is not None]
         ids_of_tasks += [one for one in tasks if one is not None]
-        failure = self._failed(head, tree, checks, ids_of_tasks, number)
-        self._write(merges.close_run, number, passed=failure is None)
+        failure, results = self._failed(head, checks, ids_of_tasks)
+        self._rows.close_run(run, checks, results, passed=failure is None)
         if failure is not None:
             self._failure = failure
         return failure is None
 
     def _failed(
-        self,
-        head: str,
-        tree: str,
-        checks: Sequence[Check],
-        tasks: Sequence[int],
-        number: int,
-    ) -> CheckFailure | None:
-        """Run the setup if needed, and checks on a commit; return the first failing one."""
+        self, head: str, checks: Sequence[Check], tasks: Sequence[int]
+    ) -> tuple[CheckFailure | None, Sequence[Check]]:
+        """Run the setup if needed, and checks on a commit; return the first failing one.
+
+        The second value are the results.
+        """
         with checkout(self._root, MERGE, self._config, self._say, self._stop) as place:
             try:
                 place.set_to(head, head, head)
             except ProgramError as error:
-                return CheckFailure(SETUP, str(error))
+                return CheckFailure(SETUP, str(error)), ()
             work_tree = Path(place.place)
             if not all("run" in one for one in checks):  # only a server runs a task of a kit
                 answers = [
@@ -728,15 +695,17 @@ class MergeQueue:
                 text = f'"{failure.name}" failed: the disk is full'
                 raise ProgramError(text, WRITE_HINT, failure.tail)
             refuse_full_disk((work_tree,))
-        self._write(_add_results, checks, results, tree, number)
-        return failure
+        return failure, results
 
     def _land(self, members: Sequence[Member], old: str, *, flaky: str = "") -> None:
         """Push the head of the members, move the branch to it, and record the merges.
 
-        Raises `_BehindError`, `_BlockedError` and `PushRefusedError`.
+        Nothing moves without the lease, such as after a long pause of this machine. Raises
+        `_BehindError`, `_BlockedError` and `PushRefusedError`.
         """
         git, new = self._git, members[-1].head
+        if not self._rows.keep():
+            raise _BlockedError(OTHER_RUNNER)
         with landing(self._root):
             recorded: tuple[str, ...] = ()
             if new != old:
@@ -782,12 +751,9 @@ class MergeQueue:
 
     def _finished(self, found: Sequence[tuple[QueuedMerge, Merged]], batch: int | None) -> None:
         """Record merged entries in one transaction, then remove what kept their work."""
-
-        def record(database: Any) -> None:
-            for entry, outcome in found:
-                merges.finish(database, entry, outcome.commit, batch, flaky=outcome.flaky)
-
-        self._write(record)
+        commits = {entry.number: outcome.commit for entry, outcome in found}
+        flaky = next((outcome.flaky for _, outcome in found), "")
+        self._rows.land(commits, batch, flaky=flaky)
         for entry, outcome in found:
             self._forget(entry)
             self._ended(entry, outcome)
@@ -810,35 +776,34 @@ class MergeQueue:
 
         The second failure of a task blocks it. If the project has no blocked tasks, it waits.
         """
-        git, project = self._git, Project(self._root)
-        branch = _branch_of(git, entry)
-        if entry.task is not None:
-            branch = aside(git, branch, self._say)
+        git = self._git
+        if self._rows.is_remote and entry.worker is not None:
+            outcome = replace(outcome, branch=_pushed_branch(entry))
+        elif entry.task is not None:
+            branch = aside(git, _branch_of(git, entry), self._say)
             session = entry.session or ""
             outcome = record_failure(git, entry.task, session, replace(outcome, branch=branch))
         else:
-            outcome = replace(outcome, branch=branch)
-        text, comment = words_of(outcome)
-        repeated = outcome.is_last and not isinstance(outcome, Refused)
-        if repeated and not may_block(project.schema):
-            self._skipped[entry.number] = text
-            self._write(merges.note_obstacle, entry.number, text)
-            self._left_reason = text
-            return False
-        reason = f"its work did not merge twice: {plain(text)}" if repeated else ""
-        if isinstance(outcome, Refused):
-            reason = plain(text)
-        ended = f'The session "{one_line(entry.session or "")}" ended: {NOT_MERGED}. '
-        return_work(
-            *(project, entry, f"{ended if entry.session else ''}{comment}"),
-            batch=self._batch,
-            why=text,
-            tail=outcome.tail if isinstance(outcome, RedCheck) else "",
-            reason=reason,
+            outcome = replace(outcome, branch=_branch_of(git, entry))
+        text = words_of(outcome)[0]
+        refused = isinstance(outcome, Refused)
+        has_ended = self._rows.send_back(
+            *(entry, self._batch, text),
+            outcome.tail if isinstance(outcome, RedCheck) else "",
+            refused=refused,
+            repeats=outcome.is_last and not refused,
         )
+        if not has_ended:
+            self._skipped[entry.number] = self._left_reason = text
+            return False
         git.asked("update-ref", "-d", f"{REF}{entry.number}")
         self._ended(entry, outcome)
         return True
+
+
+def _pushed_branch(entry: QueuedMerge) -> str:
+    """Return the branch of the remote to which a worker has pushed an entry."""
+    return f"{BRANCH}{entry.task}-{entry.session}"
 
 
 def _branch_of(git: Git, entry: QueuedMerge) -> str:
@@ -854,27 +819,6 @@ def _branch_of(git: Git, entry: QueuedMerge) -> str:
 
 def _key(check: Check) -> tuple[str, str]:
     return check["name"], definition_of(check)
-
-
-def _add_results(
-    database: Any, checks: Sequence[Check], results: Sequence[Check], tree: str, number: int
-) -> None:
-    """Store the results of a run of the queue as evidence, in an open transaction."""
-    definitions = dict(map(_key, checks))
-    for one in results:
-        evidence = Evidence(
-            task=None,
-            session=None,
-            check=one["name"],
-            definition=definitions[one["name"]],
-            exit_code=one["exit_code"],
-            started=claims.moment(),
-            seconds=one.get("seconds", 0.0),
-            tree=tree,
-            tail=one.get("tail", ""),
-            run=number,
-        )
-        add_evidence(database, evidence)
 
 
 def _trailers(entry: QueuedMerge, checks: Sequence[str], tree: str, batch: int) -> str:

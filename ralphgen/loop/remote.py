@@ -9,13 +9,14 @@ import ctypes
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -49,12 +50,15 @@ from ralphgen.loop.conduct import (
 )
 from ralphgen.loop.cost import HourlyRates
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, tree_at
-from ralphgen.loop.run import Assignment, Event, Limits, Result, Tell, event
+from ralphgen.loop.merging import LoopQueue
+from ralphgen.loop.queued import Check, Checked, QueuedTask
+from ralphgen.loop.run import PENDING, Assignment, Event, Limits, Result, Tell, event
 from ralphgen.loop.trees import (
     Worktree,
     delete_branch,
     fetch_base,
     free_number,
+    landing,
     prepare,
     release,
     reserved_number,
@@ -64,6 +68,8 @@ from ralphgen.project.inspect import done_rules
 from ralphgen.project.model import done_facts
 from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import ToolError, one_line
+from ralphgen.runtime.tasks.claims import moment
+from ralphgen.runtime.tasks.merges import COLUMNS, QueuedMerge
 from ralphgen.sessions.claims import (
     ASKED,
     INTERRUPTED,
@@ -87,6 +93,8 @@ RECIPE, CLOSING, CHECKS = "task_execution", "set_task_status", "run_checks"
 CHANCE = 8  # random bytes in an id: other machines create sessions too, unseen
 SECONDS = 130.0  # for an answer; a server gives up earlier
 PAUSES = (0.2, 0.5, 1.0, 2.0)  # seconds between attempts to reach the server
+LOOK = 2.0  # seconds between looks at the merge queue
+TAIL = 4_000  # characters of an output that a server takes
 MOST_PAUSE = 15.0  # seconds between renewals of a claim
 PR_SET_DUMPABLE = 4
 AGAIN = (429, 502, 503, 504)  # statuses of calls to repeat
@@ -103,6 +111,10 @@ class LostServerError(ProjectError):
 
 class RevokedError(UsageError):
     """The worker's token opens nothing: it was revoked or has expired (exit code 2)."""
+
+
+class NotAllowedError(RevokedError):
+    """The worker's token does not open this address (exit code 2)."""
 
 
 class RefusedPushError(ProjectError):
@@ -264,9 +276,132 @@ class WorkerCalls:
         text = f"the server refuses this worker: {one_line(text)}"
         if status in AGAIN:
             raise LostServerError(text)
-        if status in (http.client.UNAUTHORIZED, http.client.FORBIDDEN):
-            raise RevokedError(text, 'make a new token with "ralphgen worker add NAME"')
+        refusals = {
+            http.client.UNAUTHORIZED: RevokedError,
+            http.client.FORBIDDEN: NotAllowedError,
+        }
+        if status in refusals:
+            hint = 'make a new token with "ralphgen worker add NAME"'
+            raise refusals[http.HTTPStatus(status)](text, hint)
         raise RefusedCallError(text)
+
+
+class ServerRows:
+    """The rows of the merge queue of a branch, which a worker runs for its server."""
+
+    is_remote = True
+
+    def __init__(self, calls: WorkerCalls, root: Path, target: str) -> None:
+        self._calls, self._root, self._target = calls, root, target
+        self._tasks: dict[int, QueuedTask] = {}
+        self._proved: dict[tuple[str, int | None], set[tuple[str, str]]] = {}
+
+    def waiting(self) -> list[QueuedMerge]:
+        """Return the waiting entries, in order."""
+        return [entry for entry, _ in self._read([])]
+
+    def find(self, numbers: Collection[int], /) -> list[tuple[QueuedMerge, str | None]]:
+        """Return entries of any state with the status of their tasks, None without a task."""
+        return self._read([*numbers]) if numbers else []
+
+    def tasks(self, wanted: Collection[int], /) -> dict[int, QueuedTask]:
+        """Return tasks of entries that were waiting, by number."""
+        return {task: self._tasks[task] for task in wanted if task in self._tasks}
+
+    def lead(self) -> bool:
+        """Take the lease and end the runs of a killed runner; return False if another has it."""
+        return self._lease("begin")
+
+    def keep(self) -> bool:
+        """Renew the lease; return False if another runner has it."""
+        return self._lease("keep")
+
+    def leave(self) -> None:
+        """End the lease."""
+        self._lease("end")
+
+    def next_batch(self) -> int:
+        """Return the number of a new batch; raises `ProjectError` for other rules on done."""
+        rules = rules_digest(Project(self._root))
+        answer = self._calls.call("batch", branch=self._target, rules=rules)
+        return int(answer["batch"])
+
+    def proved(self, tree: str, task: int | None, /) -> set[tuple[str, str]]:
+        """Return name and definition of the checks that have passed on a tree."""
+        known = self._proved.get((tree, task))  # another thread may read the queue meanwhile
+        if known is None:
+            known = _pairs(self._calls.call("proved", tree=tree, task=task)["checks"])
+        return known
+
+    def open_run(self, checked: Checked, /) -> int:
+        """Record the start of a run; return its number."""
+        facts = checked._asdict()
+        members = facts.pop("members")
+        answer = self._calls.call("run", branch=self._target, entries=members, **facts)
+        return int(answer["run"])
+
+    def close_run(
+        self, number: int, _checks: Sequence[Check], results: Sequence[Check], *, passed: bool
+    ) -> None:
+        """Record the end of a run; its `results` become evidence."""
+        found = {
+            one["name"]: {
+                "exit_code": one["exit_code"],
+                "seconds": one.get("seconds", 0.0),
+                "started": moment(),
+                "tail": _sendable(one.get("tail", "")),
+            }
+            for one in results
+        }
+        self._proved.clear()
+        self._calls.call("ran", run=number, passed=passed, results=found)
+
+    def land(self, commits: Mapping[int, str], batch: int | None, /, *, flaky: str = "") -> None:
+        """Record by number the commits that merged entries, of a batch if it is known."""
+        self._calls.call("landed", batch=batch, entries=commits, flaky=_sendable(flaky))
+
+    def send_back(
+        self, entry: QueuedMerge, batch: int, why: str, tail: str, *, refused: bool, repeats: bool
+    ) -> bool:
+        """Return an entry to its task; return False if it waits for the user.
+
+        The server knows whether the failure `repeats`.
+        """
+        del repeats
+        facts: Any = {"reason": _sendable(why), "output": _sendable(tail), "refused": refused}
+        answer = self._calls.call("returned", batch=batch, entry=entry.number, **facts)
+        return bool(answer["ended"])
+
+    def note(self, numbers: Collection[int], why: str, /) -> None:
+        """Record why entries still wait."""
+        self._calls.call("waits", entries=[*numbers], reason=_sendable(why))
+
+    def _lease(self, state: str) -> bool:
+        answer = self._calls.call("runner", branch=self._target, state=state)
+        return answer["lease"] is not None
+
+    def _read(self, numbers: Sequence[int]) -> list[tuple[QueuedMerge, str | None]]:
+        found = []
+        self._proved.clear()
+        for one in self._calls.call("queue", branch=self._target, entries=numbers)["entries"]:
+            entry = QueuedMerge([one[name] for name in COLUMNS])
+            if not re.fullmatch("[0-9a-f]{40,64}", entry.work):
+                raise LostServerError(f"the server names no commit for merge {entry.number}")
+            if entry.task is not None:
+                self._tasks[entry.task] = QueuedTask(str(one["title"] or ""), one["discipline"])
+            if entry.tree is not None:
+                self._proved[entry.tree, entry.task] = _pairs(one["proved"])
+            found.append((entry, one["status"]))
+        return found
+
+
+def _pairs(listed: Sequence[Sequence[str]]) -> set[tuple[str, str]]:
+    return {(name, definition) for name, definition in listed}
+
+
+def _sendable(text: str) -> str:
+    """Return the end of a text as the server takes it."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")[-TAIL:]
 
 
 class RemoteClaim:
@@ -525,6 +660,9 @@ class RemoteWorkplace:
         self._stop = stop
         self._tell = tell
         self._workers = workers
+        self._may_merge = True  # until the server says otherwise
+        self._merging: LoopQueue | None = None  # once it has said so
+        self._next_look = 0.0
         self.recorded: list[str] = []
 
     def trust_items(self) -> list[TrustItem]:
@@ -532,16 +670,34 @@ class RemoteWorkplace:
         return worker_items(self._project)
 
     def is_merging(self) -> bool:
-        """Return whether work waits to be merged: never here."""
-        return False
+        """Return whether work waits that this worker merges, and nothing prevents that now."""
+        return self._merging is not None and self._merging.is_merging()
 
     def merge_waiting(self) -> list[tuple[int, str]]:
-        """Return nothing: a worker's tasks are merged by the queue."""
-        return []
+        """Run the merge queue if the token allows that, as `LoopQueue.merge_waiting`."""
+        if not self._may_merge or time.monotonic() < self._next_look:
+            return []
+        self._next_look = time.monotonic() + LOOK
+        if self._merging is None:
+            branch = base_branch(self._root)
+            queue = LoopQueue(
+                *(self._root, branch, self._project.settings.loop, self._tell),
+                stop=self._stop,
+                recorded=self.recorded,
+                rows=ServerRows(self._calls, self._root, branch),
+            )
+            try:
+                queue.queue.waiting()
+            except NotAllowedError:
+                self._may_merge = False
+                return []
+            self._merging = queue
+            self._note(0, f'worker {self._name} runs the merge queue of "{branch}"')
+        return self._merging.merge_waiting()
 
     def left_for_user(self) -> set[int]:
-        """Return nothing: the server knows the tasks."""
-        return set()
+        """Return the tasks whose merge is pending, if this worker merges them."""
+        return set() if self._merging is None else self._merging.waiting_tasks()
 
     def is_away(self) -> bool:
         """Return whether the server could not be reached by the last call."""
@@ -578,6 +734,8 @@ class RemoteWorkplace:
 
     def session(self, job: Assignment, worker: int) -> Result:
         """Run one session; raise `NothingReadyError` if there is no task for it."""
+        if self._merging is not None and self._merging.error is not None:
+            raise self._merging.error
         session_id = new_id(self._root, RECIPE, self._name, CHANCE)
         words = ProjectPrompts(read_words(self._root, (ALL, RECIPE)), None, ())
         taken = self._calls.call(
@@ -645,7 +803,7 @@ class RemoteWorkplace:
                 remove(session.folder)
                 raise
             claim.renew()
-            outcome, comment = self._concluded(kept, tree, relay, claim, end, told)
+            outcome, comment = self._concluded(kept, tree, relay, claim, end, worker)
             seconds = time.monotonic() - began
             estimate = self._rates.estimate(job.agent, end.usage.cost, seconds)
             self._tell(
@@ -673,6 +831,8 @@ class RemoteWorkplace:
             model=end.model[:100] or None,
         )
         Git(self._root).asked("update-ref", "-d", kept)
+        if outcome == DONE and self._merging is not None:
+            outcome = PENDING
         return Result(
             *(task, outcome, end.usage.cost, None, end.limit, end.unavailable), estimate=estimate
         )
@@ -684,7 +844,7 @@ class RemoteWorkplace:
         relay: Relay,
         claim: RemoteClaim,
         end: AgentEnd,
-        told: Callable[[str], None],
+        worker: int,
     ) -> tuple[str, str]:
         """Push the work of a session that has closed its task; return its outcome and a comment."""
         if claim.lost.is_set():
@@ -698,9 +858,9 @@ class RemoteWorkplace:
         if not relay.tree:
             return NOT_PUSHED, "Its worker recorded no tree: the task was not closed by its relay."
         try:
-            commit = self._push(kept, tree.base, claim.ends, told)
+            commit = self._push(kept, tree.base, claim.ends, worker)
         except RefusedPushError as error:
-            told(str(error))
+            self._note(worker, str(error))
             return NOT_PUSHED, str(error)
         held = tree_at(self._root, tree.path)
         if held is not None:
@@ -716,7 +876,7 @@ class RemoteWorkplace:
         message = f"{one_line(title) or 'Work'} (task {task})"
         git.say("update-ref", kept, git.commit_tree(message, tree, began))
 
-    def _push(self, kept: str, base: str, until: float, told: Callable[[str], None]) -> str:
+    def _push(self, kept: str, base: str, until: float, worker: int = 0) -> str:
         """Push the kept commit, and enter it for its merge; return it.
 
         Raises `RefusedPushError`, and what `WorkerCalls.call` raises.
@@ -731,7 +891,10 @@ class RemoteWorkplace:
             raise RefusedPushError(text)
         facts = {"session": session, "commit": commit, "tree": tree, "branch": base}
         answer = self._calls.call("enter", until=until, **facts)
-        told(f"task {task} waits to be merged, as merge {answer['number']}")
+        if self._merging is not None:
+            self._merging.enter(answer["number"], worker)
+            self._next_look = 0.0
+        self._note(worker, f"task {task} waits to be merged, as merge {answer['number']}")
         return commit
 
     def _enter_left(self) -> None:
@@ -752,7 +915,7 @@ class RemoteWorkplace:
                 outcome = FAILED.word
                 if answer["sessions"][session]["status"] == DONE:
                     try:
-                        self._push(kept, base_branch(self._root), 0.0, told)
+                        self._push(kept, base_branch(self._root), 0.0)
                         outcome = DONE
                     except RefusedPushError as error:
                         told(str(error))
@@ -781,19 +944,23 @@ class RemoteWorkplace:
         return prove
 
     def _require_rules(self, taken: Mapping[str, Any]) -> None:
-        """Require the rules and the base commit that the server names; fetch them if need be."""
+        """Fetch the base branch; require the rules and the base commit that the server names.
+
+        Another worker may have merged what the task depends on.
+        """
         git, config = Git(self._root), self._project.settings.loop
         branch = base_branch(self._root)
-        for fetches in (True, False):
-            self._project = Project(self._root)
-            has_base = taken["base"] is None or (
-                git.commit(taken["base"]) is not None
-                and git.contains(f"refs/heads/{branch}", taken["base"])
-            )
-            if has_base and rules_digest(self._project) == taken["rules"]:
-                return
-            if fetches and (reason := fetch_base(git, branch, config)):
-                raise ProjectError(reason)
+        with landing(self._root):
+            reason = fetch_base(git, branch, config)
+        if reason:
+            raise ProjectError(reason)
+        self._project = Project(self._root)
+        has_base = taken["base"] is None or (
+            git.commit(taken["base"]) is not None
+            and git.contains(f"refs/heads/{branch}", taken["base"])
+        )
+        if has_base and rules_digest(self._project) == taken["rules"]:
+            return
         lacking = "the rules on done" if has_base else f"the commit {taken['base']}"
         text = f'the branch "{branch}" of this clone lacks {lacking} of the server'
         raise ProjectError(text, "push them there, or update and trust this clone")

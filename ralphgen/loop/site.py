@@ -37,7 +37,6 @@ from ralphgen.loop.cost import HourlyRates, cost_words
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
 from ralphgen.loop.kept import KEEPS, keep_work, start_from_kept
 from ralphgen.loop.merge import (
-    Merged,
     foreign_commits,
     refuse_missing_script,
     refuse_uncommittable,
@@ -46,20 +45,17 @@ from ralphgen.loop.merge import (
 from ralphgen.loop.merges import (
     MOST_WAITING,
     NOT_MERGED,
-    SHORT,
-    Ended,
-    MergeQueue,
     enter_left,
     enter_session,
     give_back,
     words_of,
 )
+from ralphgen.loop.merging import LoopQueue, blocked_note
 from ralphgen.loop.run import (
     LEAST,
     PENDING,
     Assignment,
     Event,
-    PushRefusedError,
     Result,
     Tell,
     event,
@@ -72,13 +68,12 @@ from ralphgen.loop.trees import (
     prepare,
     refuse_target,
 )
-from ralphgen.project.database import is_away, open_database, opened_database
+from ralphgen.project.database import is_away, opened_database
 from ralphgen.project.git import branch_in
 from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.schema import open_rows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks.claims import live_claims
-from ralphgen.runtime.tasks.merges import MERGED, RETURNED, WAITING, QueuedMerge, merge_of
 from ralphgen.sessions.claims import (
     ASKED,
     INTERRUPTED,
@@ -293,9 +288,8 @@ class ProjectWorkplace:
         self, task: int | None, status: str | None, outcome: str, worker: int
     ) -> None:
         """Name a task that is blocked now, though its agent has left it open."""
-        if status == BLOCKED and outcome not in (BLOCKED, ASKED):
-            text = f'task {task} is blocked; for the reason, see "ralphgen task show {task}"'
-            self._tell(event("note", worker=worker, text=text, blocked=task))
+        if task is not None and status == BLOCKED and outcome not in (BLOCKED, ASKED):
+            self._tell(blocked_note(task, worker))
 
     def _release_rest(self, worker: int) -> None:
         """Release the tasks that could not be released earlier; raise `ProjectError` on failure."""
@@ -444,11 +438,7 @@ class TreeWorkplace(ProjectWorkplace):
         self._locks = ExitStack()  # on these numbers, as long as we are
         self._trees: dict[int, Worktree] = {}
         self._starts: dict[int, str] = {}  # by worker: a text about the kept work in its tree
-        self._queue: MergeQueue
-        self._entered: dict[int, int] = {}  # by entry of this loop that waits: its worker
-        self._obstacles: dict[int, str] = {}  # by entry: the last reported reason to wait
-        self._ended: list[tuple[int, str]] = []  # tasks whose entries ended, with their outcome
-        self._error: RalphgenError | None = None  # why no session can be merged
+        self._merging: LoopQueue
         self._noticing = threading.Lock()
         self._seen = ""  # foreign commits are reported up to this commit of the base branch
         self._is_checked = True  # whether the checks have passed on these
@@ -482,11 +472,11 @@ class TreeWorkplace(ProjectWorkplace):
         refuse_uncommittable(self._root, base, self._project.settings.loop)
         for _ in range(self._workers):
             self._numbers.append(self._locks.enter_context(free_number(self._root)))
-        self._queue = self._queue_of(base)
+        self._merging = self._queue_of(base)
         for number in enter_left(
             self._root, self._project.settings.loop, self._told(0), self._onto
         ):
-            self._entered[number] = 0
+            self._merging.enter(number)
         self._tasks = tasks
         self._seen = Git(self._root).say("rev-parse", f"refs/heads/{base}")
         if tasks:
@@ -496,97 +486,36 @@ class TreeWorkplace(ProjectWorkplace):
 
     def left_for_user(self) -> set[int]:
         """Return the tasks that this loop has blocked, and those whose merge is pending."""
-        found = super().left_for_user()
-        with suppress(ProjectError):
-            found.update(one.task for one in self._queue.waiting() if one.task is not None)
-        return found
+        return super().left_for_user() | self._merging.waiting_tasks()
 
     def is_merging(self) -> bool:
         """Return whether work waits to be merged, and nothing prevents that now."""
-        if self._error is not None or self._queue.obstacle or self._stop.is_set():
-            return False
-        with suppress(ProjectError):
-            return bool(self._queue.waiting())
-        return False
+        return self._merging.is_merging()
 
     def merge_waiting(self) -> list[tuple[int, str]]:
-        """Merge what waits; return the outcome of each task whose entry ended.
+        """Merge what waits, as `LoopQueue.merge_waiting`."""
+        return self._merging.merge_waiting()
 
-        Another process may run the queue. Raises `ProgramError` and `PushRefusedError` for an error
-        that prevents further merges.
-        """
-        self._ended = []
-        if self._error is not None or not (self._entered or self._queue.waiting()):
-            return []
-        try:
-            self._queue.empty()
-        except (ProgramError, PushRefusedError) as error:
-            self._error = error
-            raise
-        finally:
-            self._report_others()
-        return self._ended
-
-    def _report_others(self) -> None:
-        """Report why entries wait, and entries of this loop that another process ended."""
-        for entry in self._queue.waiting():
-            if entry.reason:
-                self._report_obstacle(entry, entry.reason)
-        with open_database(self._root) as database:
-            found = [merge_of(database, number) for number in self._entered]
-        for entry in filter(None, found):
-            if entry.state != WAITING:
-                text = f"as {entry.merged[:SHORT]}" if entry.merged else entry.reason or ""
-                word = {MERGED: DONE, RETURNED: NOT_MERGED}.get(entry.state, entry.state)
-                self._report(entry, word, text, entry.merged)
-
-    def _report_obstacle(self, entry: QueuedMerge, reason: str) -> None:
-        """Report once why an entry still waits."""
-        if self._obstacles.get(entry.number) != reason:
-            self._obstacles[entry.number] = reason
-            facts = {"task": entry.task, "session": entry.session, "commit": None}
-            worker = self._entered.get(entry.number, 0)
-            self._tell(event("merge", worker=worker, **facts, outcome=PENDING, text=reason))
-
-    def _end_merge(self, entry: QueuedMerge, outcome: Ended) -> None:
-        """Report an entry that this process merged or returned."""
-        merged = isinstance(outcome, Merged)
-        self.recorded += outcome.recorded if isinstance(outcome, Merged) else ()
-        commit = outcome.commit if isinstance(outcome, Merged) else None
-        self._report(entry, DONE if merged else NOT_MERGED, words_of(outcome)[0], commit)
-
-    def _report(self, entry: QueuedMerge, outcome: str, text: str, commit: str | None) -> None:
-        worker = self._entered.pop(entry.number, 0)
-        if entry.task is not None:
-            self._ended.append((entry.task, outcome))
-        word = "merged" if outcome == DONE else outcome
-        facts = {"worker": worker, "task": entry.task, "session": entry.session}
-        self._tell(event("merge", **facts, outcome=word, text=text, commit=commit))
-        if outcome == NOT_MERGED and entry.task is not None:
-            with open_database(self._root) as database:
-                row = database.row("SELECT status FROM tasks WHERE id = ?", [entry.task])
-            self._say_given_up(entry.task, str(row[0]) if row else None, outcome, worker)
-
-    def _queue_of(self, base: str) -> MergeQueue:
-        return MergeQueue(
+    def _queue_of(self, base: str) -> LoopQueue:
+        return LoopQueue(
             self._root,
             base,
             self._project.settings.loop,
-            self._told(0),
-            ended=self._end_merge,
+            self._tell,
             stop=self._stop,
+            recorded=self.recorded,
             allow_failing_base=self._allow_failing_base,
             trust_edited=self._trust_edited,
         )
 
     def session(self, job: Assignment, worker: int) -> Result:
         """Run one session, as in a project; raise the error that prevents merges."""
-        if self._error is not None:
-            raise self._error
-        if len(self._queue.waiting()) >= MOST_WAITING:
+        if self._merging.error is not None:
+            raise self._merging.error
+        if len(self._merging.queue.waiting()) >= MOST_WAITING:
             raise NothingReadyError(f"{MOST_WAITING} tasks wait to be merged")
         result = super().session(job, worker)
-        return replace(result, error=self._error or result.error)
+        return replace(result, error=self._merging.error or result.error)
 
     def _tree_of(self, worker: int) -> Callable[[int], Path]:
         def tree(task: int) -> Path:
@@ -632,7 +561,7 @@ class TreeWorkplace(ProjectWorkplace):
 
         With `--allow-failing-base`, only prepare the worktree for merges.
         """
-        queue = self._queue_of(base_branch(self._root, self._onto))
+        queue = self._queue_of(base_branch(self._root, self._onto)).queue
         queue.refuse_failing(tasks, allow_failing=self._allow_failing_base)
 
     def _concluded(
@@ -664,13 +593,12 @@ class TreeWorkplace(ProjectWorkplace):
         try:
             entered = enter_session(self._root, tree, claim, title, config, told)
             if isinstance(entered, int):
-                self._entered[entered] = worker
-                self._queue.obstacle = ""
+                self._merging.enter(entered, worker)
                 return PENDING
             outcome, text = NOT_MERGED, words_of(entered)[0]
             self._say_given_up(claim.task, give_back(claim, entered), outcome, worker)
         except ProgramError as error:  # no other work can enter either
-            self._error = error
+            self._merging.error = error
             outcome, text = PENDING, error.problems[0].text
         except ProjectError as error:
             outcome, text = PENDING, str(error)

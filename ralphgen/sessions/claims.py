@@ -392,17 +392,18 @@ def release_claim(
 def return_work(
     project: Project,
     merge: QueuedMerge,
-    comment: str,
+    why: str,
     *,
     batch: int | None,
-    why: str,
+    runner: str,
     tail: str,
     reason: str,
 ) -> None:
     """Return an entry of the merge queue to its task, as `return_merge`."""
+    facts: dict[str, Any] = {"batch": batch, "runner": runner, "tail": tail, "reason": reason}
     with writing_tasks(project.root, project.schema) as (database, tables):
-        assignment.return_merge(
-            database, tables, merge, comment, batch=batch, why=why, tail=tail, reason=reason
+        database.writing(
+            lambda: assignment.return_merge(database, tables, merge, why, **facts),
         )
 
 

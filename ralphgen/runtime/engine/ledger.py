@@ -161,18 +161,20 @@ def evidence_of(database: Snapshot, task: int) -> list[Evidence]:
     return [Evidence(**{**row, **{name: json.loads(row[name]) for name in lists}}) for row in rows]
 
 
-def passing_checks(database: Snapshot, tree: str, task: int | None = None) -> set[tuple[str, str]]:
+def passing_checks(
+    database: Snapshot, tree: str, task: int | None = None, worker: str | None = None
+) -> set[tuple[str, str]]:
     """Return name and definition of the checks that passed on a tree, in any run.
 
-    Runs that a worker reported prove nothing here. Runs for the `task` also count if the digest of
-    ignored files follows the id of the tree.
+    Runs that a worker reported prove something to this `worker` alone. Runs for the `task` also
+    count if the digest of ignored files follows the id of the tree.
     """
     passed = (
         f"SELECT check_name, definition FROM {EVIDENCE} "
-        "WHERE exit_code = 0 AND protected = '[]' AND worker IS NULL"
+        "WHERE exit_code = 0 AND protected = '[]' AND (worker IS NULL OR worker = ?)"
     )
-    found = database.rows(f"{passed} AND tree = ?", [tree])
-    found += database.rows(f"{passed} AND task_id = ? AND tree LIKE ?", [task, f"{tree} %"])
+    found = database.rows(f"{passed} AND tree = ?", [worker, tree])
+    found += database.rows(f"{passed} AND task_id = ? AND tree LIKE ?", [worker, task, f"{tree} %"])
     return {(name, definition) for name, definition in found}
 
 

@@ -21,22 +21,32 @@ from ..engine.ledger import (
     close_session,
     evidence_of,
     open_session,
+    passing_checks,
 )
-from ..errors import StartError, ToolError, log
+from ..errors import StartError, ToolError, log, one_line
 from ..tasks import task_row
 from ..tasks.assignment import NO_ATTEMPT, claim_next, end_claim, return_merge
 from ..tasks.claims import Claim, TaskFilter, claim_of, hand_over, live_claims, moment, renew
 from ..tasks.merges import (
+    COLUMNS,
     LEASE,
     WAITING,
+    close_run,
+    end_lease,
+    end_stale_runs,
     enter,
     entered_sessions,
     finish,
+    lease_of,
     lease_runner,
     merge_of,
     next_batch,
+    note_obstacle,
+    open_run,
+    run_of,
     runner_of,
     waiting,
+    was_returned,
 )
 from ..tasks.status import checks_for, definition_of, recorded_tree
 from .app import HttpError
@@ -88,9 +98,15 @@ class Fleet:
             "renew": self._renew,
             "prove": self._prove,
             "enter": self._enter,
+            "queue": self._queue,
             "runner": self._runner,
+            "batch": self._batch,
+            "proved": self._proved,
+            "run": self._run,
+            "ran": self._ran,
             "landed": self._landed,
             "returned": self._returned,
+            "waits": self._waits,
             "end": self._end,
         }
         self._kits = kits
@@ -269,11 +285,8 @@ class Fleet:
         session = call.text("session", SESSION_ID)
         tree, base = call.text("tree", TREE), call.text("base", HEX)
         protected = call.texts("protected", r"[^\x00]{1,1000}", MOST)
-        results = call.given.pop("results", None)
+        runs = call.results()
         call.end_of_body()
-        if type(results) is not dict or len(results) > MOST:
-            raise HttpError(400, f'"results" is not an object of at most {MOST} checks')
-        runs = {name: _result(name, result) for name, result in results.items()}
         done = call.workspace.done
 
         def work() -> Facts:
@@ -333,62 +346,194 @@ class Fleet:
 
         return database.writing(work)
 
-    def _runner(self, call: WorkerCall) -> Facts:
-        """Take or renew the lease on the merge queue; return the waiting entries, or no lease.
+    def _queue(self, call: WorkerCall) -> Facts:
+        """Return the entries of a queue that wait, or those of the numbers `entries`.
 
-        `run` is the batch that the worker has begun, null for a new one.
+        Each has the title, the discipline and the status of its task, null if it is gone, and what
+        has passed on its tree, as `proved` returns it.
         """
-        begun, branch = call.number("run", NUMBER), call.text("branch", BRANCH)
+        target, numbers = call.text("branch", BRANCH), call.numbers("entries")
         call.end_of_body()
-        target, database = self._branch(call) or branch, call.database
+        database, tables = call.database, call.workspace.tables
+        names = ("title", "discipline", "status")
+        known = tables.tasks.chosen(names)
+
+        def facts(one: QueuedMerge) -> Facts:
+            sql = tables.tasks.select(known, "WHERE id = ?")
+            row = None if one.task is None else database.row(sql, [one.task])
+            own = {} if row is None else dict(zip(known, row, strict=True))
+            found = {name: getattr(one, name) for name in COLUMNS}
+            proved = passing_checks(database, one.tree, one.task, call.worker) if one.tree else ()
+            return {**found, **{name: own.get(name) for name in names}, "proved": sorted(proved)}
 
         def work() -> Facts:
             call.require(merges=True)
-            if not lease_runner(database, target, call.owner):
-                return {"lease": None}
-            batch = next_batch(database) if begun is None else int(begun)
-            names = ("number", "task", "session", "worker", "work", "tree")
-            entries = [
-                {name: getattr(one, name) for name in names} for one in waiting(database, target)
-            ]
-            return {"lease": LEASE, "target": target, "batch": batch, "entries": entries}
+            named = [merge_of(database, number) for number in sorted(numbers)]
+            found = [*filter(None, named)] if numbers else waiting(database, target)
+            return {"entries": [*map(facts, found)]}
 
         return database.writing(work)
 
-    def _landed(self, call: WorkerCall) -> Facts:
-        """Record the commit by which each of the `entries` was merged; return their numbers."""
-        batch, commits = call.number("batch", NUMBER), call.given.pop("entries", None)
+    def _runner(self, call: WorkerCall) -> Facts:
+        """Take, renew or end the lease on a queue, as `state` says; null if another runner has it.
+
+        A runner that begins ends the open runs, whose runner was killed.
+        """
+        target = call.text("branch", BRANCH)
+        state = call.text("state", "begin|keep|end")
         call.end_of_body()
-        if batch is None or type(commits) is not dict or len(commits) > MOST_TASKS:
-            raise HttpError(400, '"batch" and "entries" are missing or invalid')
+        database = call.database
+
+        def work() -> Facts:
+            call.require(merges=True)
+            if state == "end":
+                end_lease(database, target, call.owner)
+                return {"lease": None}
+            if not lease_runner(database, target, call.owner):
+                return {"lease": None}
+            if state == "begin":
+                end_stale_runs(database, target)
+            return {"lease": LEASE}
+
+        return database.writing(work)
+
+    def _batch(self, call: WorkerCall) -> Facts:
+        """Return the number of a new batch; the worker must have the server's rules on done."""
+        target, rules = call.text("branch", BRANCH), call.text("rules", "[0-9a-f]{64}")
+        call.end_of_body()
+        if rules != sha256_hex(_rules(call.workspace.done)):
+            raise HttpError(409, "the clone of this worker has other rules on done than the server")
+
+        def work() -> Facts:
+            call.require_lease(target)
+            return {"batch": next_batch(call.database, target)}
+
+        return call.database.writing(work)
+
+    def _proved(self, call: WorkerCall) -> Facts:
+        """Return name and definition of the checks that passed on a tree, here or on the worker."""
+        tree, task = call.text("tree", HEX), call.number("task", 2.0**63)
+        call.end_of_body()
+        own = None if task is None else int(task)
+
+        def work() -> Facts:
+            call.require(merges=True)
+            return {"checks": sorted(passing_checks(call.database, tree, own, call.worker))}
+
+        return call.database.writing(work)
+
+    def _run(self, call: WorkerCall) -> Facts:
+        """Record the start of a run of checks by the queue; return its number."""
+        target, batch = call.text("branch", BRANCH), call.whole("batch")
+        commits = {name: call.text(name, HEX) for name in ("base", "head", "tree")}
+        members = sorted(call.numbers("entries"))
+        call.end_of_body()
+
+        def work() -> Facts:
+            call.require_lease(target)
+            facts: Facts = {**commits, "target": target, "members": members, "worker": call.worker}
+            return {"run": open_run(call.database, batch=batch, **facts)}
+
+        return call.database.writing(work)
+
+    def _ran(self, call: WorkerCall) -> Facts:
+        """Store the results of a run of the queue, and whether it `passed`."""
+        number, passed = call.whole("run"), call.given.pop("passed", None)
+        runs = call.results()
+        call.end_of_body()
+        if type(passed) is not bool:
+            raise HttpError(400, '"passed" is missing or invalid')
+        checks = {one["name"]: one for one in (call.workspace.done or {}).get("checks", ())}
+        if unknown := sorted(runs.keys() - checks.keys()):
+            raise HttpError(400, f"no check of this project: {unknown[0][:100]}")
+
+        def work() -> Facts:
+            call.require(merges=True)
+            run = run_of(call.database, number)
+            if run is None or run.worker != call.worker:
+                raise HttpError(409, "this worker has no such run")
+            call.require_lease(run.target)
+            if close_run(call.database, number, passed=passed):
+                for name, result in runs.items():
+                    evidence = Evidence(
+                        task=None,
+                        session=None,
+                        check=name,
+                        definition=definition_of(checks[name]),
+                        tree=run.tree,
+                        worker=call.worker,
+                        run=number,
+                        **result,
+                    )
+                    add_evidence(call.database, evidence)
+            return {"accepted": True}
+
+        return call.database.writing(work)
+
+    def _landed(self, call: WorkerCall) -> Facts:
+        """Record the commit by which each of the `entries` was merged; return their numbers.
+
+        `flaky` is a check that failed once on them, and `batch` is null if it is unknown.
+        """
+        batch, commits = call.number("batch", NUMBER), call.given.pop("entries", None)
+        flaky = call.text("flaky", rf"[^\x00]{{0,{TAIL}}}", "")
+        call.end_of_body()
+        if type(commits) is not dict or len(commits) > MOST_TASKS:
+            raise HttpError(400, '"entries" is missing or invalid')
         found = {_entry(number): _matching("entries", commits[number], HEX) for number in commits}
+        own = None if batch is None else int(batch)
 
         def work() -> Facts:
             merges = self._queued(call, found)
             for one in merges:
-                finish(call.database, one, found[one.number], int(batch))
+                finish(call.database, one, found[one.number], own, call.worker, flaky=flaky)
             return {"entries": [one.number for one in merges]}
 
         return call.database.writing(work)
 
     def _returned(self, call: WorkerCall) -> Facts:
-        """Return the `entries` to their tasks, which are pending again; return their numbers."""
-        batch = call.number("batch", NUMBER)
-        numbers, why = call.numbers("entries"), call.text("reason", rf"[^\x00]{{1,{TAIL}}}")
+        """Return an entry to its task, which is pending again; return whether it has ended.
+
+        The second failure of a task blocks it, and so does work that was `refused`, since it
+        changes files that tasks must not change. Without blocked tasks, the entry of a second
+        failure waits for the user.
+        """
+        batch, number = call.whole("batch"), call.whole("entry")
+        why = call.text("reason", rf"[^\x00]{{1,{TAIL}}}")
         tail = call.text("output", rf"[^\x00]{{0,{TAIL}}}", "")
+        refused = call.given.pop("refused", False)
         call.end_of_body()
-        merges = call.database.writing(lambda: self._queued(call, numbers))
-        for one in merges:
-            return_merge(
-                call.database,
-                call.workspace.tables,
-                one,
-                f"It was not merged: {why}\n\n{tail}".strip(),
-                batch=None if batch is None else int(batch),
-                why=why,
-                tail=tail,
-            )
-        return {"entries": [one.number for one in merges]}
+        if type(refused) is not bool:
+            raise HttpError(400, '"refused" is not true or false')
+        database, tables = call.database, call.workspace.tables
+
+        def work() -> Facts:
+            merges = self._queued(call, [number])
+            for one in merges:
+                repeats = one.task is not None and was_returned(database, one.task)
+                if repeats and not refused and not tables.may_block:
+                    note_obstacle(database, number, why)
+                    return {"ended": False}
+                reason = f"its work did not merge twice: {one_line(why)}" if repeats else ""
+                reason = one_line(why) if refused else reason
+                facts: Facts = {"batch": batch, "runner": call.worker, "tail": tail}
+                return_merge(database, tables, one, why, reason=reason, **facts)
+            return {"ended": True}
+
+        return database.writing(work)
+
+    def _waits(self, call: WorkerCall) -> Facts:
+        """Record why the `entries` still wait; return their numbers."""
+        numbers, why = call.numbers("entries"), call.text("reason", rf"[^\x00]{{1,{TAIL}}}")
+        call.end_of_body()
+
+        def work() -> Facts:
+            merges = self._queued(call, numbers)
+            for one in merges:
+                note_obstacle(call.database, one.number, why)
+            return {"entries": [one.number for one in merges]}
+
+        return call.database.writing(work)
 
     def _queued(self, call: WorkerCall, numbers: Collection[int]) -> list[QueuedMerge]:
         """Return entries of the queue that the worker runs, without those that have ended."""
@@ -397,9 +542,8 @@ class Fleet:
         merges = [one for one in found if one is not None]
         if len(merges) < len(numbers):
             raise HttpError(409, "there is no such merge")
-        for one in merges:
-            if runner_of(call.database, one.target) != call.owner:
-                raise HttpError(409, "this worker does not run the merge queue")
+        for target in {one.target for one in merges}:
+            call.require_lease(target)
         return [one for one in merges if one.state == WAITING]
 
     def _end(self, call: WorkerCall) -> Facts:
@@ -491,7 +635,7 @@ class WorkerCall:
     @property
     def owner(self) -> str:
         """The worker as the owner of a lease on the merge queue."""
-        return f"worker {self.worker}"
+        return lease_of(self.worker)
 
     def require(self, *, host: str = "", merges: bool = False) -> None:
         """Require that the worker's token is the current one, in a transaction.
@@ -511,6 +655,12 @@ class WorkerCall:
         if host:
             sql = "UPDATE ralphgen_workers SET seen = ?, host = ? WHERE name = ?"
             self.database.change(sql, [moment(), host, self.worker])
+
+    def require_lease(self, target: str) -> None:
+        """Require that the worker runs the merge queue of a branch, in a transaction."""
+        self.require(merges=True)
+        if runner_of(self.database, target) != self.owner:
+            raise HttpError(409, "this worker does not run the merge queue")
 
     def known(self, session: str) -> Facts | None:
         """Return the row of a session, None if there is none."""
@@ -557,6 +707,20 @@ class WorkerCall:
         """Return a number of the body, None if it is missing."""
         value = self.given.pop(name, None)
         return None if value is None else _number(name, value, most)
+
+    def whole(self, name: str) -> int:
+        """Return a whole number of the body, such as that of an entry."""
+        value = self.given.pop(name, None)
+        if type(value) is not int or not 0 < value < 2**63:
+            raise HttpError(400, f'"{name}" is missing or invalid')
+        return value
+
+    def results(self) -> dict[str, Facts]:
+        """Return the results of checks in the body, in the form of evidence, by check."""
+        results = self.given.pop("results", None)
+        if type(results) is not dict or len(results) > MOST:
+            raise HttpError(400, f'"results" is not an object of at most {MOST} checks')
+        return {name: _result(name, result) for name, result in results.items()}
 
     def end_of_body(self) -> None:
         """Refuse what is left of the body."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .claims import TaskFilter
     from .merges import QueuedMerge
 
+LONGEST = 1_500  # characters of a check's output in a comment
 RATE_LIMITED = "rate limited"
 NOT_MADE = "it could not be created"
 BROKEN = "environment failed"
@@ -142,39 +143,39 @@ def return_merge(
     database: Database,
     tables: Tables,
     merge: QueuedMerge,
-    comment: str,
-    *,
-    batch: int | None = None,
     why: str,
+    *,
+    batch: int | None,
+    runner: str,
     tail: str = "",
     reason: str = "",
-) -> str | None:
-    """Return work of the merge queue, and make its task pending; return the task's new status.
+) -> bool:
+    """Return work of the merge queue, and make its task pending; return False if it waits no more.
 
-    The task gets a `comment`, and with a `reason` it is blocked. `why` and `tail` are stored in the
-    entry. All of it is one transaction. Returns None if the entry does not wait any more, or if it
-    has no task.
+    The task gets a comment with `why` and the end of the output `tail`, and with a `reason` it is
+    blocked. `runner` is who runs the queue. The caller is in a transaction.
     """
-
-    def work() -> str | None:
-        if not send_back(database, merge, batch, why, tail) or merge.task is None:
-            return None
-        row = database.row(tables.tasks.select(["status"], "WHERE id = ?"), [merge.task])
-        if row is None:
-            return None
-        status, session = str(row[0]), merge.session or "ralphgen"
-        _journal(database, session, merge.task, "give_back")
-        if status != DONE:
-            _comment(database, tables, session, merge.task, comment)
-            return status
+    if not send_back(database, merge, batch, runner, why, tail):
+        return False
+    if merge.task is None:
+        return True
+    row = database.row(tables.tasks.select(["status"], "WHERE id = ?"), [merge.task])
+    if row is None:
+        return True
+    text = f"It was not merged: {one_line(why)}."
+    if merge.session:
+        text = f'The session "{one_line(merge.session)}" ended: not merged. {text}'
+    comment = f"{text}\n\n{tail[-LONGEST:]}" if tail else text
+    status, session = str(row[0]), merge.session or "ralphgen"
+    _journal(database, session, merge.task, "give_back")
+    if status == DONE:
         add_attempt(database, merge.task)
         if reason:
-            return _block(database, tables, session, merge.task, status, reason, comment)
+            _block(database, tables, session, merge.task, status, reason, comment)
+            return True
         _set_status(database, tables, merge.task, status, PENDING)
-        _comment(database, tables, session, merge.task, comment)
-        return PENDING
-
-    return database.writing(work)
+    _comment(database, tables, session, merge.task, comment)
+    return True
 
 
 def _journal(database: Database, session: str, task: int, what: str) -> None:

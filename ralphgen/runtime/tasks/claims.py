@@ -168,7 +168,7 @@ def is_live(claim: Claim) -> bool:
     """
     if claim.session is None or is_over(claim):
         return False
-    here = _here()
+    here = this_machine()
     if claim.pid is None or "" in here or here != (claim.host, claim.boot, claim.namespace):
         return True
     return not _is_gone(claim.pid, claim.started)
@@ -432,10 +432,10 @@ def moment(ahead: float = 0.0) -> str:
 def _this_process() -> tuple[str, str, str, int, str]:
     """Return host, boot, namespace, pid and start of this process."""
     pid = os.getpid()
-    return *_here(), pid, _start_of(pid)
+    return *this_machine(), pid, _start_of(pid)
 
 
-def _here() -> Place:
+def this_machine() -> Place:
     """Return the identity of this machine: empty if the system does not support it."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("number", "task", "session", "worker", "work", "tree", "target", "state", "entered"),
-    *("ended", "batch", "merged", "reason", "tail"),
+    *("ended", "batch", "runner", "merged", "reason", "tail"),
 )
 WAITING, MERGED, RETURNED = "waiting", "merged", "returned"
 LEASE = 60.0  # seconds that a runner keeps a queue without a sign
@@ -29,8 +29,8 @@ _NAMES = ", ".join("task_id" if name == "task" else name for name in COLUMNS)
 _SELECT = f"SELECT {_NAMES} FROM ralphgen_merges"
 _ADD = "INSERT INTO ralphgen_merges (task_id, session, worker, work, tree, target, entered)"
 _END = (
-    "UPDATE ralphgen_merges SET state = ?, ended = ?, batch = ?, merged = ?, reason = ?, tail = ? "
-    "WHERE number = ? AND state = 'waiting'"
+    "UPDATE ralphgen_merges SET state = ?, ended = ?, batch = ?, runner = ?, merged = ?, "
+    "reason = ?, tail = ? WHERE number = ? AND state = 'waiting'"
 )
 _ADD_RUN = (
     "INSERT INTO ralphgen_runs (batch, target, base, head, tree, members, started, worker) "
@@ -40,6 +40,14 @@ _RUNNER = (
     "INSERT INTO ralphgen_runner (target, owner, expires) VALUES (?, ?, ?) "
     "ON CONFLICT (target) DO UPDATE SET owner = excluded.owner, expires = excluded.expires"
 )
+_BATCH = (
+    "INSERT INTO ralphgen_runner (target, owner, expires, batch) VALUES (?, '', '', ?) "
+    "ON CONFLICT (target) DO UPDATE SET batch = excluded.batch"
+)
+_OPEN = (
+    "SELECT number FROM ralphgen_runs WHERE ended IS NULL AND batch = ? AND target = ? "
+    "AND base = ? AND head = ? AND tree = ? AND members = ? AND coalesce(worker, '') = ?"
+)
 RUN_COLUMNS = "number, batch, target, base, head, tree, members, started, ended, passed, worker"
 
 
@@ -48,8 +56,9 @@ class QueuedMerge:
 
     `tree` is its tree if the session proved it, and `worker` the worker that entered it, None for a
     session of this database's own loops. `state` is waiting, merged, returned or dropped. `batch`
-    and `merged` are the batch and the commit that merged it. `reason` is why it was returned or
-    dropped, or why it still waits, and `tail` the end of the failing output.
+    and `merged` are the batch and the commit that merged it. `runner` is who ran the queue then: a
+    worker, or a machine and a process. `reason` is why it was returned or dropped, or why it still
+    waits, and `tail` the end of the failing output.
     """
 
     __slots__ = COLUMNS
@@ -65,6 +74,7 @@ class QueuedMerge:
     entered: str
     ended: str | None
     batch: int | None
+    runner: str | None
     merged: str | None
     reason: str | None
     tail: str | None
@@ -133,14 +143,20 @@ def enter(
 
 
 def finish(
-    database: Database, merge: QueuedMerge, commit: str, batch: int | None, *, flaky: str = ""
+    database: Database,
+    merge: QueuedMerge,
+    commit: str,
+    batch: int | None,
+    runner: str,
+    *,
+    flaky: str = "",
 ) -> bool:
     """Record the commit that merged an entry; return False if it does not wait any more.
 
-    `flaky` names a check that failed on it once.
+    `runner` is who runs the queue. `flaky` names a check that failed on it once.
     """
     why = f"flaky: {flaky}" if flaky else None
-    values = [MERGED, moment(), batch, commit, why, None, merge.number]
+    values = [MERGED, moment(), batch, runner, commit, why, None, merge.number]
     is_new = database.change(_END, values) > 0
     if is_new and merge.session is not None:
         sql = "UPDATE ralphgen_sessions SET merged = ? WHERE id = ?"
@@ -149,17 +165,37 @@ def finish(
 
 
 def send_back(
-    database: Database, merge: QueuedMerge, batch: int | None, reason: str, tail: str = ""
+    database: Database,
+    merge: QueuedMerge,
+    batch: int | None,
+    runner: str,
+    reason: str,
+    tail: str = "",
 ) -> bool:
     """Record that an entry was returned; return False if it does not wait any more."""
-    values = [RETURNED, moment(), batch, None, reason, tail, merge.number]
+    values = [RETURNED, moment(), batch, runner, None, reason, tail, merge.number]
     return database.change(_END, values) > 0
 
 
+def was_returned(database: Snapshot, task: int) -> bool:
+    """Return whether work of a task was returned since the last one that was merged."""
+    sql = (
+        "SELECT state FROM ralphgen_merges WHERE task_id = ? AND state IN ('merged', 'returned') "
+        "ORDER BY number DESC LIMIT 1"
+    )
+    return database.row(sql, [task]) == (RETURNED,)
+
+
 def drop_worker(database: Database, worker: str, reason: str) -> int:
-    """Drop the waiting entries of a worker; return how many."""
+    """Drop the waiting entries of a worker, and its leases on queues; return how many entries."""
+    database.change("UPDATE ralphgen_runner SET expires = '' WHERE owner = ?", [lease_of(worker)])
     mine = [one.number for one in waiting(database) if one.worker == worker]
     return sum(drop_merge(database, number, reason) for number in mine)
+
+
+def lease_of(worker: str) -> str:
+    """Return the owner of the leases of a worker."""
+    return f"worker {worker}"
 
 
 def note_obstacle(database: Database, number: int, reason: str) -> None:
@@ -196,11 +232,12 @@ class MergeRun:
     worker: str | None
 
 
-def next_batch(database: Snapshot) -> int:
-    """Return the number of the next batch."""
-    last = "SELECT max(batch) FROM (SELECT batch FROM ralphgen_runs UNION ALL "
-    row = database.row(f"{last}SELECT batch FROM ralphgen_merges) AS one")
-    return 1 if row is None or row[0] is None else int(row[0]) + 1
+def next_batch(database: Database, target: str) -> int:
+    """Return a new number for a batch, which no other batch of the database gets."""
+    row = database.row("SELECT max(batch) FROM ralphgen_runner")
+    batch = 1 if row is None or row[0] is None else int(row[0]) + 1
+    database.change(_BATCH, [target, batch])
+    return batch
 
 
 def open_run(
@@ -214,15 +251,18 @@ def open_run(
     members: Sequence[int],
     worker: str | None = None,
 ) -> int:
-    """Record the start of a run; return its number."""
-    values = (batch, target, base, head, tree, json.dumps([*members]), moment(), worker)
+    """Record the start of a run; return its number, the same one if it has started already."""
+    facts = (batch, target, base, head, tree, json.dumps([*members]))
+    if (row := database.row(_OPEN, [*facts, worker or ""])) is not None:
+        return int(row[0])
+    values = (*facts, moment(), worker)
     return database.insert(f"{_ADD_RUN}{database.sql.returning('number')}", values)
 
 
-def close_run(database: Database, number: int, *, passed: bool) -> None:
-    """Record the end of a run."""
+def close_run(database: Database, number: int, *, passed: bool) -> bool:
+    """Record the end of a run; return False if it has ended already."""
     sql = "UPDATE ralphgen_runs SET ended = ?, passed = ? WHERE number = ? AND ended IS NULL"
-    database.change(sql, [moment(), int(passed), number])
+    return database.change(sql, [moment(), int(passed), number]) > 0
 
 
 def end_stale_runs(database: Database, target: str) -> None:
@@ -235,6 +275,12 @@ def runs(database: Snapshot, most: int) -> list[MergeRun]:
     """Return at most so many runs, newest first."""
     sql = f"SELECT {RUN_COLUMNS} FROM ralphgen_runs ORDER BY number DESC LIMIT ?"
     return [MergeRun(row) for row in database.rows(sql, [most])]
+
+
+def run_of(database: Snapshot, number: int) -> MergeRun | None:
+    """Return the run with a number, or None."""
+    row = database.row(f"SELECT {RUN_COLUMNS} FROM ralphgen_runs WHERE number = ?", [number])
+    return None if row is None else MergeRun(row)
 
 
 def runner_of(database: Snapshot, target: str) -> str | None:
@@ -253,6 +299,6 @@ def lease_runner(database: Database, target: str, owner: str, seconds: float = L
 
 
 def end_lease(database: Database, target: str, owner: str) -> None:
-    """End the lease of an owner on the queue of a branch."""
-    sql = "DELETE FROM ralphgen_runner WHERE target = ? AND owner = ?"
+    """End the lease of an owner on the queue of a branch; the row keeps the last batch."""
+    sql = "UPDATE ralphgen_runner SET expires = '' WHERE target = ? AND owner = ?"
     database.change(sql, [target, owner])

@@ -253,11 +253,27 @@ def test_a_users_branch_is_merged_like_any_other(project: Project) -> None:
     assert "mine" in git(root, "branch", "--list", "mine")
 
 
+def test_a_users_branch_that_a_killed_queue_has_merged_is_recorded(project: Project) -> None:
+    root, target = project.root, branch_of(project.root)
+    began = base(root)
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "mine")
+    work = base(root)
+    git(root, "reset", "--quiet", "--hard", began)
+    number = enter_commit(root, work, target, None, "")
+    message = f"Merge {work[:12]}\n\nRalphgen-Proof: tree=x\nRalphgen-Batch: 7"
+    git(root, "merge", "--quiet", "--no-ff", "--message", message, work)
+
+    merge = base(root)
+    assert Merged(merge) == emptied(root, target)[number]
+    assert [("merged", merge, 7)] == query(root, "SELECT state, merged, batch FROM ralphgen_merges")
+    assert 0 == project.ran
+
+
 RUNNER = """
 import os, signal, sys
 from pathlib import Path
 from merging_projects import SETTLED, branch_of, say
-from ralphgen.loop import merges
+from ralphgen.loop import merges, queued
 from ralphgen.loop.merges import MergeQueue
 
 root, name, at = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
@@ -270,7 +286,7 @@ def killed(*values, **named):
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*values, **named)
 
-for room in (merges, merges.merges) if name else ():
+for room in (merges, queued, merges.merges) if name else ():
     if hasattr(room, name):
         real = getattr(room, name)
         setattr(room, name, killed)

@@ -168,3 +168,32 @@ def test_failing_checks_and_changed_files_close_nothing(team: Fleet) -> None:
     assert "have not passed on the current files" in said[-1]
     assert {1: "pending", 2: "pending"} == team.statuses()
     assert [] == entries(team)
+
+
+def merged(team: Fleet) -> list[tuple[Any, ...]]:
+    """Return task, state, runner and reason of each entry of the merge queue."""
+    sql = "SELECT task_id, state, runner, reason FROM ralphgen_merges ORDER BY number"
+    return query(team.root, sql)
+
+
+def test_worker_with_the_right_to_it_merges(team: Fleet) -> None:
+    machine = team.machine("mac-2", "--merge")
+    machine.follow({"*": [PROVES]})
+    before = git(team.root, "rev-parse", "HEAD")
+    done = machine.loop(team.server)
+
+    assert 0 == done.returncode, done.stderr
+    assert 'worker mac-2 runs the merge queue of "' in done.stderr
+    assert [(1, "merged", "mac-2", None), (2, "merged", "mac-2", None)] == merged(team)
+    assert {1: "done", 2: "done"} == team.statuses()
+    for task in (1, 2):
+        assert f"task {task}: merged: as " in done.stderr
+        assert "done" == git(team.origin, "show", f"HEAD:task-{task}.txt")
+    assert before == git(team.root, "rev-parse", "HEAD")
+    log = git(team.origin, "log", "--first-parent", "--merges", "--format=%H %(trailers)")
+    assert 2 == log.count("Ralphgen-Batch: ")
+    assert {one.split()[0] for one in log.splitlines() if one[40:41] == " "} == {
+        commit for (commit,) in query(team.root, "SELECT merged FROM ralphgen_sessions")
+    }
+    assert [] == query(team.root, "SELECT 1 FROM ralphgen_runner WHERE expires <> ''")
+    assert not (machine.root / ".ralph/db").exists()

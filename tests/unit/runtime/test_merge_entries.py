@@ -81,14 +81,14 @@ def test_a_merged_entry_records_the_commit_of_its_session(root: Path) -> None:
         entry = merges.merge_of(database, number)
     assert entry is not None
 
-    assert write(root, lambda one: merges.finish(one, entry, "c", 3))
-    assert not write(root, lambda one: merges.finish(one, entry, "d", 4))
+    assert write(root, lambda one: merges.finish(one, entry, "c", 3, "me"))
+    assert not write(root, lambda one: merges.finish(one, entry, "d", 4, "me"))
     with open_database(root) as database:
         assert [("c",)] == database.rows("SELECT merged FROM ralphgen_sessions WHERE id = 's'")
         ended = merges.merge_of(database, number)
         assert {"s"} == merges.entered_sessions(database)
     assert ended is not None
-    assert ("merged", 3, "c") == (ended.state, ended.batch, ended.merged)
+    assert ("merged", 3, "me", "c") == (ended.state, ended.batch, ended.runner, ended.merged)
     assert [] == waiting(root)
 
 
@@ -104,14 +104,17 @@ def test_a_returned_entry_makes_its_task_pending_and_comments_on_it(root: Path) 
         )
         entry = database.reading(lambda: merges.merge_of(database, number))
         assert entry is not None
-        for expected in ("pending", None):
-            assert expected == assignment.return_merge(
-                *(database, stored_tables(schema), entry, "It failed."), why="check", tail="no"
+        tables = stored_tables(schema)
+        for expected in (True, False):
+            assert expected == database.writing(
+                lambda: assignment.return_merge(
+                    database, tables, entry, "it failed", batch=None, runner="me", tail="no"
+                )
             )
     assert 1 in ready(root)
     with open_database(root) as database:
         texts = database.rows("SELECT body FROM task_comments WHERE task_id = 1")
-    assert ("It failed.",) in texts
+    assert ("It was not merged: it failed.\n\nno",) in texts
 
 
 def test_one_runner_has_the_queue_of_a_branch_until_its_lease_ends(root: Path) -> None:
@@ -125,17 +128,32 @@ def test_one_runner_has_the_queue_of_a_branch_until_its_lease_ends(root: Path) -
     assert lease("b")
 
 
+def test_batches_of_all_branches_have_different_numbers_for_ever(root: Path) -> None:
+    def batch(target: str) -> int:
+        return write(root, lambda one: merges.next_batch(one, target))
+
+    assert (1, 2, 3) == (batch("main"), batch("dev"), batch("main"))
+    assert write(root, lambda one: merges.lease_runner(one, "main", "a"))
+    write(root, lambda one: merges.end_lease(one, "main", "a"))
+    write(root, lambda one: one.change("DELETE FROM ralphgen_runs"))
+    assert 4 == batch("dev")
+
+
 def test_runs_are_numbered_and_read_with_their_members(root: Path) -> None:
     facts = {"target": "main", "base": "a", "head": "b", "tree": "c", "worker": "here"}
 
-    def run(database: Database) -> int:
-        number = merges.open_run(
-            database, batch=merges.next_batch(database), members=[1, 2], **facts
+    def run(database: Database, target: str) -> int:
+        batch = merges.next_batch(database, target)
+        number, again = (
+            merges.open_run(database, batch=batch, members=[1, 2], **{**facts, "target": target})
+            for _ in range(2)
         )
-        merges.close_run(database, number, passed=False)
-        return merges.next_batch(database)
+        assert number == again
+        assert merges.close_run(database, number, passed=False)
+        assert not merges.close_run(database, number, passed=True)
+        return batch
 
-    assert (2, 3) == (write(root, run), write(root, run))
+    assert [1, 2] == [write(root, lambda one: run(one, target)) for target in ("dev", "main")]
     with open_database(root) as database:
         newest, _ = merges.runs(database, 9)
     assert (2, [1, 2], False, "here") == (
