@@ -54,12 +54,14 @@ class LoopQueue:
         )
         self.error: RalphgenError | None = None
         self._entered: dict[int, int] = {}  # by entry of this loop that waits: its worker
+        self._reported = set[int]()  # entries that have ended, perhaps before this loop noted them
         self._obstacles: dict[int, str] = {}  # by entry: the last reported reason to wait
         self._ended: list[tuple[int, str]] = []  # tasks whose entries ended, with their outcome
 
     def enter(self, number: int, worker: int = 0) -> None:
         """Take note of an entry of this loop, whose end the loop reports."""
-        self._entered[number] = worker
+        if number not in self._reported:
+            self._entered[number] = worker
         self.queue.obstacle = ""
 
     def waiting_tasks(self) -> set[int]:
@@ -121,6 +123,7 @@ class LoopQueue:
         self._report(entry, DONE if merged else NOT_MERGED, words_of(outcome)[0], commit)
 
     def _report(self, entry: QueuedMerge, outcome: str, text: str, commit: str | None) -> None:
+        self._reported.add(entry.number)
         worker = self._entered.pop(entry.number, 0)
         if entry.task is not None:
             self._ended.append((entry.task, outcome))

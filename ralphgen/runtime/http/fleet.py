@@ -412,13 +412,12 @@ class Fleet:
 
     def _proved(self, call: WorkerCall) -> Facts:
         """Return name and definition of the checks that passed on a tree, here or on the worker."""
-        tree, task = call.text("tree", HEX), call.number("task", 2.0**63)
+        tree, task = call.text("tree", HEX), call.whole_or_none("task")
         call.end_of_body()
-        own = None if task is None else int(task)
 
         def work() -> Facts:
             call.require(merges=True)
-            return {"checks": sorted(passing_checks(call.database, tree, own, call.worker))}
+            return {"checks": sorted(passing_checks(call.database, tree, task, call.worker))}
 
         return call.database.writing(work)
 
@@ -475,18 +474,17 @@ class Fleet:
 
         `flaky` is a check that failed once on them, and `batch` is null if it is unknown.
         """
-        batch, commits = call.number("batch", NUMBER), call.given.pop("entries", None)
+        batch, commits = call.whole_or_none("batch"), call.given.pop("entries", None)
         flaky = call.text("flaky", rf"[^\x00]{{0,{TAIL}}}", "")
         call.end_of_body()
         if type(commits) is not dict or len(commits) > MOST_TASKS:
             raise HttpError(400, '"entries" is missing or invalid')
         found = {_entry(number): _matching("entries", commits[number], HEX) for number in commits}
-        own = None if batch is None else int(batch)
 
         def work() -> Facts:
             merges = self._queued(call, found)
             for one in merges:
-                finish(call.database, one, found[one.number], own, call.worker, flaky=flaky)
+                finish(call.database, one, found[one.number], batch, call.worker, flaky=flaky)
             return {"entries": [one.number for one in merges]}
 
         return call.database.writing(work)
@@ -711,9 +709,16 @@ class WorkerCall:
     def whole(self, name: str) -> int:
         """Return a whole number of the body, such as that of an entry."""
         value = self.given.pop(name, None)
-        if type(value) is not int or not 0 < value < 2**63:
+        if type(value) is not int or abs(value) >= 2**63:
             raise HttpError(400, f'"{name}" is missing or invalid')
         return value
+
+    def whole_or_none(self, name: str) -> int | None:
+        """Return a whole number of the body, None if it is missing."""
+        if self.given.get(name) is None:
+            self.given.pop(name, None)
+            return None
+        return self.whole(name)
 
     def results(self) -> dict[str, Facts]:
         """Return the results of checks in the body, in the form of evidence, by check."""

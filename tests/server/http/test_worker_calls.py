@@ -17,10 +17,16 @@ from http_servers import token as signed
 from lifelines import until
 from proved_projects import check, python
 
+from ralphgen.kits.project import Project
+from ralphgen.project.inspect import done_rules
+from ralphgen.project.model import done_facts
+from ralphgen.runtime.encoding import sha256_hex
+
 pytestmark = pytest.mark.thorough
 CHECKS = check("tests", *python("pass")) + check("lint", *python("pass"))
 SETTINGS = f"[claims]\nlease = 600\n[loop]\nattempts = 2\n{CONFIG}rate = 100000\n{CHECKS}"
 TREE, BASE = "a" * 40, "b" * 40
+QUEUE = ("queue", "runner", "batch", "proved", "run", "ran", "landed", "returned", "waits")
 PASSED = {"exit_code": 0, "seconds": 1, "started": "2026-02-10T00:00:00Z", "tail": "ok"}
 
 
@@ -118,7 +124,7 @@ def test_tokens_open_their_own_addresses_alone(server: HttpServer) -> None:
         status, answer = server.call(worker, kit_only)
         assert 403 == status, answer
     for session in (own, other):
-        for verb in ("take", "renew", "prove", "end", "enter", "runner", "landed", "returned"):
+        for verb in ("take", "renew", "prove", "end", "enter", *QUEUE):
             status, answer = sent(server, session, verb, {"session": "one"})
             assert 403 == status, (verb, answer)
     assert 404 == sent(server, worker, "nothing", {})[0]
@@ -343,32 +349,157 @@ def test_done_task_waits_in_the_merge_queue(server: HttpServer) -> None:
     assert [("dropped",)] == query(root, "SELECT state FROM ralphgen_merges")
 
 
+def calls_of_queue(server: HttpServer, number: int) -> dict[str, dict[str, Any]]:
+    """Return a valid body for each call on the queue and one of its entries."""
+    commits = {"base": "1" * 40, "head": "2" * 40, "tree": "3" * 40}
+    entry, branch = {"batch": 1, "entry": number}, {"branch": "main"}
+    rules = done_rules(Project(server.root).settings)
+    assert rules is not None
+    digest = sha256_hex(json.dumps(done_facts(rules), sort_keys=True).encode())
+    return {
+        "queue": branch,
+        "proved": {"tree": TREE, "task": 1},
+        "runner": {**branch, "state": "begin"},
+        "batch": {**branch, "rules": digest},
+        "run": {**branch, **commits, "batch": 1, "entries": [number]},
+        "ran": {"run": 1, "passed": True, "results": {"tests": PASSED}},
+        "waits": {"entries": [number], "reason": "dirty"},
+        "landed": {"batch": 1, "entries": {str(number): "e" * 40}},
+        "returned": {**entry, "reason": "tests failed", "output": "no", "refused": False},
+    }
+
+
 def test_queue_is_run_by_one_worker_with_the_right_to(server: HttpServer) -> None:
     root = server.root
     token, runner = added(root, "mac-2"), added(root, "mac-3", "--merge")
     second = added(root, "mac-4", "--merge")
     numbers = [done_task(server, token, session) for session in ("one", "two", "three")]
-    queue = {"run": None, "branch": "main"}
+    bodies = calls_of_queue(server, numbers[0])
+    assert {*QUEUE} == {*bodies}
 
-    landed: dict[str, Any] = {"batch": 1, "entries": {str(numbers[0]): "e" * 40}}
-    returned = {"batch": 1, "entries": numbers[1:2], "reason": "tests failed", "output": "no"}
-    for verb, body in (("runner", queue), ("landed", landed), ("returned", returned)):
-        assert 403 == sent(server, token, verb, body)[0]
-    for verb, body in (("landed", landed), ("returned", returned)):
-        assert 409 == sent(server, runner, verb, body)[0]
-    answer = call(server, runner, "runner", **queue)
-    assert numbers == [one["number"] for one in answer["entries"]]
-    assert {"lease": None} == call(server, second, "runner", **queue)
-    assert 409 == sent(server, second, "landed", landed)[0]
+    for verb, body in bodies.items():
+        assert 403 == sent(server, token, verb, body)[0], verb
+    need_lease = {*QUEUE} - {"queue", "proved", "runner"}
+    for verb in need_lease:
+        assert 409 == sent(server, runner, verb, bodies[verb])[0], verb
+    assert {"lease": 60.0} == call(server, runner, "runner", **bodies["runner"])
+    assert {"lease": None} == call(server, second, "runner", **bodies["runner"])
+    listed = call(server, second, "queue", branch="main")["entries"]
+    assert numbers == [one["number"] for one in listed]
+    assert [] == call(server, second, "queue", branch="dev")["entries"]
+    first = listed[0]
+    assert ("done", "mac-2", TREE, []) == tuple(
+        first[name] for name in ("status", "worker", "tree", "proved")
+    )
+    assert {"batch": 1} == call(server, runner, "batch", **bodies["batch"])
+    assert 409 == sent(server, runner, "batch", {"branch": "main", "rules": "0" * 64})[0]
+    assert {"run": 1} == call(server, runner, "run", **bodies["run"])
+    assert {"run": 1} == call(server, runner, "run", **bodies["run"])
+    for verb in need_lease:
+        assert 409 == sent(server, second, verb, bodies[verb])[0], verb
+    for _ in range(2):
+        assert {"accepted": True} == call(server, runner, "ran", **bodies["ran"])
+    sql = "SELECT check_name, tree, worker, run FROM ralphgen_evidence WHERE run IS NOT NULL"
+    assert [("tests", "3" * 40, "mac-3", 1)] == query(root, sql)
+    for own, expected in ((runner, ["tests"]), (second, [])):
+        passed = call(server, own, "proved", tree="3" * 40, task=None)["checks"]
+        assert expected == [name for name, _ in passed]
+    assert [("mac-3", 1)] == query(root, "SELECT worker, passed FROM ralphgen_runs")
+
+    assert {"entries": numbers[:1]} == call(server, runner, "waits", **bodies["waits"])
+    assert [("dirty",)] == query(
+        root, "SELECT reason FROM ralphgen_merges WHERE number = ?", numbers[0]
+    )
+    landed = {**bodies["landed"], "flaky": "lint"}
     assert {"entries": numbers[:1]} == call(server, runner, "landed", **landed)
     assert {"entries": []} == call(server, runner, "landed", **landed)
-    assert {"entries": numbers[1:2]} == call(server, runner, "returned", **returned)
-    assert {"entries": []} == call(server, runner, "returned", **returned)
+    returned = {**bodies["returned"], "entry": numbers[1]}
+    for _ in range(2):
+        assert {"ended": True} == call(server, runner, "returned", **returned)
     assert 409 == sent(server, runner, "landed", {"batch": 1, "entries": {"99": "e" * 40}})[0]
     for wrong in ({"x": "e" * 40}, {"1": "main"}, [1], None):
         assert 400 == sent(server, runner, "landed", {"batch": 1, "entries": wrong})[0]
-    sql = "SELECT state, merged FROM ralphgen_merges ORDER BY number"
-    assert [("merged", "e" * 40), ("returned", None), ("waiting", None)] == query(root, sql)
+    sql = "SELECT state, merged, runner, reason, tail FROM ralphgen_merges ORDER BY number"
+    assert [
+        ("merged", "e" * 40, "mac-3", "flaky: lint", None),
+        ("returned", None, "mac-3", "tests failed", "no"),
+        ("waiting", None, None, None, None),
+    ] == query(root, sql)
     assert [("done",), ("pending",), ("done",)] == query(
         root, "SELECT status FROM tasks ORDER BY id"
     )
+
+    assert {"lease": None} == call(server, runner, "runner", branch="main", state="end")
+    assert 409 == sent(server, runner, "waits", {"entries": numbers[2:], "reason": "x"})[0]
+    assert {"lease": 60.0} == call(server, second, "runner", **bodies["runner"])
+    assert 0 == ralphgen("worker", "revoke", "mac-4", "--project", root).returncode
+    for verb, body in bodies.items():
+        assert 401 == sent(server, second, verb, body)[0], verb
+    assert {"lease": 60.0} == call(server, runner, "runner", **bodies["runner"])
+
+
+def test_second_failure_of_a_task_and_refused_files_block_it(server: HttpServer) -> None:
+    root = server.root
+    token = added(root, "mac-2", "--merge")
+    call(server, token, "runner", branch="main", state="begin")
+
+    def returned(session: str, **more: object) -> None:
+        number = done_task(server, token, session)
+        facts = {"batch": 1, "entry": number, "reason": "tests failed", **more}
+        assert {"ended": True} == call(server, token, "returned", **facts)
+        call(server, token, "end", session=session, outcome="done")
+
+    returned("one")
+    assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
+    returned("two")
+    assert [("blocked",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
+    assert "its work did not merge twice: tests failed" in str(
+        query(root, "SELECT body FROM task_comments WHERE task_id = 1")
+    )
+    returned("three", refused=True)
+    assert [("blocked",)] == query(root, "SELECT status FROM tasks WHERE id = 2")
+
+
+def test_hostile_bodies_on_the_queue_are_refused(server: HttpServer) -> None:
+    token = added(server.root, "mac-2", "--merge")
+    number = done_task(server, token)
+    bodies = calls_of_queue(server, number)
+    for verb in ("runner", "batch", "run"):
+        call(server, token, verb, **bodies[verb])
+    wrong: list[tuple[str, dict[str, Any]]] = [
+        ("queue", {"branch": "--main"}),
+        ("queue", {"entries": [1] * 1_001}),
+        ("runner", {"state": "take"}),
+        ("runner", {"run": 1}),
+        ("batch", {"rules": "x"}),
+        ("proved", {"tree": "HEAD"}),
+        ("proved", {"task": True}),
+        ("run", {"batch": None}),
+        ("run", {"batch": 2**63}),
+        ("run", {"head": "main"}),
+        ("run", {"entries": ["1"]}),
+        ("ran", {"passed": 1}),
+        ("ran", {"run": "1"}),
+        ("ran", {"results": {"other": PASSED}}),
+        ("ran", {"results": {"(recorded)": PASSED}}),
+        ("ran", {"results": []}),
+        ("waits", {"reason": ""}),
+        ("waits", {"reason": "x" * 4_001}),
+        ("returned", {"entry": True}),
+        ("returned", {"refused": 1}),
+        ("returned", {"reason": "a\u0000b"}),
+        ("returned", {"output": "\ud800"}),
+        ("landed", {"flaky": 1}),
+        ("landed", {"entries": {"-1": "e" * 40}}),
+        ("landed", {"batch": 1.5}),
+    ]
+    for verb, changed in wrong:
+        status, answer = sent(server, token, verb, {**bodies[verb], **changed})
+        assert 400 == status, (verb, str(changed)[:200], answer)
+    for verb, changed in (
+        ("ran", {"run": 9}),
+        ("returned", {"entry": 9}),
+        ("waits", {"entries": [9]}),
+    ):
+        assert 409 == sent(server, token, verb, {**bodies[verb], **changed})[0], verb
+    assert [("waiting", None)] == query(server.root, "SELECT state, reason FROM ralphgen_merges")

@@ -15,9 +15,25 @@ from http_servers import serving
 from lifelines import until
 from loop_projects import processes_of
 from planned_agent import PROVES, Steps
-from proved_projects import git
+from proved_projects import check, git, python
 
 pytestmark = pytest.mark.slow
+MERGES_NO_BAD = """
+import os, pathlib, sys
+bad = [*pathlib.Path().glob("bad-*")]
+sys.exit(f"no {bad[0]}" if bad and pathlib.Path().resolve().name == "merge" else 0)
+"""
+"""A check that fails on bad files, but only in the worktree in which work is merged."""
+HOLDS = """
+import pathlib, sys, time
+place = pathlib.Path(sys.argv[1])
+if pathlib.Path().resolve().name == "merge":
+    place.with_name("begun").touch()
+while pathlib.Path().resolve().name == "merge" and place.exists():
+    time.sleep(0.02)
+"""
+"""A check that takes as long as a file exists, but only in that worktree."""
+BAD: Steps = ["begin", ["write", "bad-{task}.txt", "done"], "check", "done"]
 PEEK = ["begin", ["run", "sh", "-c", "env; cat /proc/$PPID/environ"], *PROVES[1:]]
 
 
@@ -197,3 +213,95 @@ def test_worker_with_the_right_to_it_merges(team: Fleet) -> None:
     }
     assert [] == query(team.root, "SELECT 1 FROM ralphgen_runner WHERE expires <> ''")
     assert not (machine.root / ".ralph/db").exists()
+
+
+@pytest.mark.thorough
+def test_bad_work_among_several_goes_back_with_its_output(tmp_path: Path) -> None:
+    with fleet("sqlite", tmp_path, 4, checks=check("tests", *python(MERGES_NO_BAD))) as team:
+        first, second = team.machine("mac-2"), team.machine("mac-3", "--merge")
+        first.follow({"3": [BAD], "*": [PROVES]})
+        second.follow({"3": [["begin"]]})
+        done = first.loop(team.server)
+        assert 0 == done.returncode, done.stderr
+        assert [(task, "waiting", None, None) for task in (1, 2, 3, 4)] == merged(team)
+        done = second.loop(team.server, "--max-tasks", "1")
+        assert 7 == done.returncode, done.stderr
+        assert {1: "done", 2: "done", 3: "pending", 4: "done"} == team.statuses()
+        done = first.loop(team.server)
+        assert 0 == done.returncode, done.stderr
+        done = second.loop(team.server)
+
+        assert 0 == done.returncode, done.stderr
+        rows = merged(team)
+        assert ["merged", "merged", "returned", "merged", "returned"] == [one[1] for one in rows]
+        assert {"mac-3"} == {one[2] for one in rows}
+        sql = "SELECT session FROM ralphgen_merges WHERE state = 'returned' ORDER BY number"
+        sessions = [session for (session,) in query(team.root, sql)]
+        for row, session in zip((rows[2], rows[4]), sessions, strict=True):
+            kept = f"the work is kept on ralph/task-3-{session}"
+            assert f'"tests" failed on the merged files; {kept}' == row[3]
+            assert git(team.origin, "show", f"ralph/task-3-{session}:bad-3.txt")
+        assert {1: "done", 2: "done", 3: "blocked", 4: "done"} == team.statuses()
+        assert "task 3 is blocked" in done.stderr
+        bodies = [one for (one,) in query(team.root, "SELECT body FROM task_comments")]
+        assert 2 == sum("It was not merged" in one and "no bad-3.txt" in one for one in bodies)
+        assert "bad-3.txt" not in git(team.origin, "ls-tree", "--name-only", "HEAD")
+        assert [] == query(team.root, "SELECT 1 FROM ralphgen_runs WHERE worker <> 'mac-3'")
+        sql = "SELECT DISTINCT worker FROM ralphgen_evidence WHERE run IS NOT NULL"
+        assert [("mac-3",)] == query(team.root, sql)
+
+
+@pytest.fixture
+def held(tmp_path: Path) -> Iterator[tuple[Fleet, Path]]:
+    """A server with two tasks whose work waits, and a file that a check of the queue waits for."""
+    hold = tmp_path / "hold"
+    hold.touch()
+    with fleet("sqlite", tmp_path, 2, checks=check("tests", *python(HOLDS), str(hold))) as team:
+        machine = team.machine("mac-2")
+        machine.follow({"*": [PROVES]})
+        done = machine.loop(team.server)
+        assert 0 == done.returncode, done.stderr
+        yield team, hold
+
+
+@pytest.mark.thorough
+def test_queue_of_a_killed_worker_is_resumed_by_another(held: tuple[Fleet, Path]) -> None:
+    team, hold = held
+    first, second = team.machine("mac-3", "--merge"), team.machine("mac-4", "--merge")
+    running = first.started(team.server)
+    assert until(hold.with_name("begun").exists)
+    other = second.started(team.server)
+    time.sleep(1)
+    running.kill()
+    running.communicate()
+    assert [("mac-3",)] == query(team.root, "SELECT worker FROM ralphgen_runs WHERE ended IS NULL")
+    hold.unlink()
+    assert [("waiting",), ("waiting",)] == query(team.root, "SELECT state FROM ralphgen_merges")
+    query(team.root, "UPDATE ralphgen_runner SET expires = '2020-02-10T00:00:00.000Z'")
+
+    _, told = other.communicate(timeout=120)
+    assert 0 == other.returncode, told
+    assert [(1, "merged", "mac-4", None), (2, "merged", "mac-4", None)] == merged(team)
+    assert [] == query(team.root, "SELECT 1 FROM ralphgen_runs WHERE ended IS NULL")
+    log = git(team.origin, "log", "--first-parent", "--merges", "--format=%s")
+    assert 2 == len(log.splitlines())
+
+
+@pytest.mark.thorough
+def test_worker_that_is_revoked_as_it_merges_lands_nothing(held: tuple[Fleet, Path]) -> None:
+    team, hold = held
+    machine = team.machine("mac-3", "--merge")
+    before = git(team.origin, "rev-parse", "HEAD")
+    running = machine.started(team.server)
+    assert until(hold.with_name("begun").exists)
+    assert 0 == ralphgen("worker", "revoke", "mac-3", "--project", team.root).returncode
+    hold.unlink()
+
+    _, told = running.communicate(timeout=120)
+    assert 2 == running.returncode, told
+    assert "the server refuses this worker" in told
+    assert before == git(team.origin, "rev-parse", "HEAD")
+    assert ["waiting", "waiting"] == [one[1] for one in merged(team)]
+    done = ralphgen("merges", "run", "--project", team.root)
+    assert 0 == done.returncode, done.stderr
+    assert ["merged", "merged"] == [one[1] for one in merged(team)]
