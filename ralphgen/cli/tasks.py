@@ -320,6 +320,63 @@ def answer(
     )
 
 
+@row_command(tasks, example="ralphgen task accept 7 8")
+def accept(
+    at: RowCommand,
+    ids: Annotated[
+        list[int],
+        typer.Argument(metavar="N…", help="Ids of done tasks.", autocompletion=complete_tasks),
+    ],
+) -> None:
+    """Accept the finished work on tasks."""
+    from ralphgen.sessions.reviews import accept as accept_work
+
+    refuse_agents("task accept")
+    session, new = accept_work(project_place(at.project).root, ids)
+    at.show_change({"tasks": new, "session": session}, f"accepted {_named(ids)}")
+
+
+@row_command(tasks, "send-back", example="ralphgen task send-back 7 'Keep the old API'")
+def send_back(
+    at: RowCommand,
+    task: Id,
+    note: Annotated[str, typer.Argument(help='What is missing ("-" reads stdin).')],
+) -> None:
+    """Send finished work back; its task is next."""
+    from ralphgen.sessions.reviews import send_back as send_work_back
+
+    refuse_agents("task send-back")
+    given = typer.get_text_stream("stdin").read() if note == "-" else note
+    session = send_work_back(project_place(at.project).root, task, given.strip())
+    at.show_change(
+        {"task": task, "status": PENDING, "session": session},
+        f"sent back task {task}: done → {PENDING}",
+    )
+
+
+@row_command(tasks, example="ralphgen task move 7 1")
+def move(
+    at: RowCommand,
+    task: Id,
+    place: Annotated[
+        int | None,
+        typer.Argument(metavar="[PLACE]", min=1, help="Place among the ready tasks, from 1."),
+    ] = None,
+    by_priority: Annotated[
+        bool, typer.Option("--by-priority", help="Give up the place of the task.")
+    ] = False,
+) -> None:
+    """Change the order in which agents take tasks."""
+    from ralphgen.sessions.reviews import move_task
+
+    refuse_agents("task move")
+    if by_priority == (place is not None):
+        raise UsageError("give either a place or --by-priority", f"ralphgen task move {task} 1")
+    ready = move_task(project_place(at.project).root, task, place)
+    first = ", ".join(map(str, ready[:READY])) or "none"
+    at.show_change({"task": task, "ready": ready}, f"moved task {task}; now ready: {first}")
+
+
 @row_command(tasks, example="ralphgen task delete 7")
 def delete(
     at: RowCommand,
@@ -531,3 +588,8 @@ add_named_rows(
         "delete": "data",
     },
 )
+
+
+def _named(ids: list[int]) -> str:
+    named = ", ".join(map(str, ids))
+    return f"task {named}" if len(ids) == 1 else f"tasks {named}"

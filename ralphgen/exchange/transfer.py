@@ -198,6 +198,8 @@ LEDGER = {
     "ralphgen_merges": ("number",),
     "ralphgen_runs": ("number",),
     "ralphgen_runner": ("target",),
+    "ralphgen_reviews": ("number",),
+    "ralphgen_order": ("task_id",),
     "ralphgen_workers": ("name",),
 }
 """The tables of the ledger, each with its key columns."""

@@ -152,6 +152,27 @@ CREATE TABLE ralphgen_runner (
     batch    INTEGER NOT NULL DEFAULT 0  -- the number of its last batch
 ) STRICT;
 
+-- What the user decided on finished work.
+CREATE TABLE ralphgen_reviews (
+    number   INTEGER PRIMARY KEY,
+    task_id  INTEGER,  -- null once the task is deleted: ids come back
+    session  TEXT,  -- that finished the task; null if none did
+    verdict  TEXT NOT NULL,  -- accepted, sent back, undone
+    author   TEXT NOT NULL,
+    time     TEXT NOT NULL,
+    note     TEXT,
+    reverts  TEXT,  -- the commit that took the work out of the base branch
+    by       TEXT NOT NULL  -- the session of the decision
+) STRICT;
+
+CREATE INDEX ralphgen_reviews_task ON ralphgen_reviews (task_id);
+
+-- The tasks that the user put in order: agents take them before all others.
+CREATE TABLE ralphgen_order (
+    task_id   INTEGER PRIMARY KEY,
+    position  INTEGER NOT NULL
+) STRICT;
+
 -- The machines that take tasks without the database, each by a token.
 CREATE TABLE ralphgen_workers (
     name     TEXT PRIMARY KEY,

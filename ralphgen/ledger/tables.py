@@ -174,6 +174,7 @@ _PRUNED = (
     ("ralphgen_questions", "answered < ?"),
     ("ralphgen_merges", "ended < ?"),
     ("ralphgen_runs", "ended < ?"),
+    ("ralphgen_reviews", "time < ?"),
     ("ralphgen_sessions", _WITHOUT_RECORD),
 )
 

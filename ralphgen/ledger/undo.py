@@ -460,6 +460,8 @@ SELECT 1 FROM ralphgen_journal WHERE session = ? AND lower(table_name) = 'tasks'
 """
 _ENDED_QUESTIONS = "SELECT number, task_id FROM ralphgen_questions WHERE by = ? ORDER BY number"
 _REOPEN = "UPDATE ralphgen_questions SET answered = NULL, answer = NULL, by = NULL WHERE number = ?"
+_REVIEWS = "SELECT 1 FROM ralphgen_reviews WHERE by = ? LIMIT 1"
+_DELETE_REVIEWS = "DELETE FROM ralphgen_reviews WHERE by = ?"
 _COUNT_ENTRIES = f"SELECT count(*) FROM {KEPT} WHERE file = ? AND entry = ?"
 _ADD_ENTRY = f"INSERT INTO {KEPT} (file, entry) VALUES (?, ?)"
 _DELETE_ENTRY = (  # the newest of equal ones
@@ -522,7 +524,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
 
         def work() -> Undone:
             entries = _entries_of(database, session)
-            if not entries:
+            if not entries and database.row(_REVIEWS, [session]) is None:
                 refuse_unknown(
                     session, [one for (one,) in database.rows(SESSION_IDS) if one != own]
                 )
@@ -553,6 +555,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                 raise _PreviewError(rows, lines)
             if has_tasks:
                 _undo_questions(database, own, session)
+                database.change(_DELETE_REVIEWS, [session])
                 for row in rows:
                     if row.table.lower() == "tasks" and "status" in row.columns:
                         number = waiting_merge(database, cast("int", row.key[0]))

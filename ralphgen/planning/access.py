@@ -204,7 +204,10 @@ def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
 
     Only triggers read or write the journal. `uses` are the uses of all tools.
     """
-    read = ("ralphgen_ledger", "ralphgen_evidence", "ralphgen_merges")
+    read = (
+        *("ralphgen_ledger", "ralphgen_evidence", "ralphgen_merges"),
+        *("ralphgen_reviews", "ralphgen_order"),
+    )
     own_session = "ralphgen_sessions.id = own.session"
     ended: Policies = {
         "SELECT": EVERY_ROW,

@@ -13,6 +13,7 @@ from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import writing_tasks
 from ralphgen.ledger.tables import VERSION, no_ledger, read_state
 from ralphgen.project.database import open_database
+from ralphgen.project.model import Schema
 from ralphgen.runtime.engine.ledger import moment
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks import Tables, comments, task_row
@@ -45,7 +46,7 @@ _ANSWER = (
 
 
 class User(Ralphgen):
-    """The user as an actor, in a session of one answer."""
+    """The user as an actor, in the session of one decision."""
 
     __slots__ = ()
     recipe = "manual"
@@ -74,7 +75,7 @@ def open_questions(root: Path) -> list[OpenQuestion]:
 
     Raises `ProjectError` without a ledger, or with one of an earlier version.
     """
-    _refuse_old_ledger(root)
+    schema_of_tasks(root)
     with open_database(root) as connection:
         rows = connection.rows(_OPEN)
     return [
@@ -101,10 +102,10 @@ def answer_question(root: Path, task: int, text: str, number: int | None = None)
         raise UsageError("the answer must not be blank")
     if len(text) > LONGEST_ANSWER:
         raise UsageError(f"the answer has {len(text)} characters, the maximum is {LONGEST_ANSWER}")
-    _refuse_old_ledger(root)
+    schema = schema_of_tasks(root)
     began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     user = User(f"{_ANSWER_PREFIX}{began}-{os.urandom(4).hex()}")
-    with writing_tasks(root, Project(root).schema) as (database, tables):
+    with writing_tasks(root, schema) as (database, tables):
         return database.writing(lambda: _answer(database, tables, user, task, text, number))
 
 
@@ -136,7 +137,8 @@ def _answer(
     return int(number)
 
 
-def _refuse_old_ledger(root: Path) -> None:
+def schema_of_tasks(root: Path) -> Schema:
+    """Return the schema of a project; raise `ProjectError` without tasks or the current ledger."""
     project = Project(root)
     if project.serves_any_database:
         raise no_tasks(project.settings.kits)
@@ -144,5 +146,6 @@ def _refuse_old_ledger(root: Path) -> None:
     if version is None:
         raise no_ledger()
     if version < VERSION:
-        text = f"the ledger is of version {version}, and questions need version {VERSION}"
+        text = f"the ledger is of version {version}, and this needs version {VERSION}"
         raise ProjectError(text, 'run "ralphgen db ledger upgrade"')
+    return project.schema

@@ -51,6 +51,7 @@ JOIN ralphgen_sessions AS own ON own.id = claim.session
 WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
 """
 # The tasks whose work waits in the merge queue.
+ORDERED = "SELECT task_id, position FROM ralphgen_order"
 WAITING = "SELECT task_id FROM ralphgen_merges WHERE state = 'waiting' AND task_id IS NOT NULL"
 # All of these, and the tasks that such a session was the last to set to done, without a claim.
 NOT_MERGED = f"""{WAITING} UNION

@@ -378,13 +378,16 @@ def refusal_of(claim: Claim, actor: Actor) -> str:
 
 
 def forget(database: Database, tables: Tables, task: int) -> None:
-    """Remove the claim, attempts and questions of a deleted or new task, in a transaction."""
+    """Remove what the ledger has on a deleted or new task, in an open transaction."""
     if tables.ledger:
         drop_merge(database, waiting_merge(database, task), "the task was deleted")
         release(database, task)
         forget_attempts(database, task)
         sql = "UPDATE ralphgen_questions SET task_id = NULL, answered = coalesce(answered, ?)"
         database.change(f"{sql} WHERE task_id = ?", [moment(), task])
+        if database.sql.may_add(database, "ralphgen_order"):  # else its id does not come back
+            database.change("UPDATE ralphgen_reviews SET task_id = NULL WHERE task_id = ?", [task])
+            database.change("DELETE FROM ralphgen_order WHERE task_id = ?", [task])
 
 
 def add_holders(database: Snapshot, tables: Tables, records: Sequence[dict[str, Any]]) -> None:
@@ -485,7 +488,7 @@ INFERRED = {
 PRIORITIES = ("critical", "high", "medium", "low")  # any other, and none, comes after them
 MANY = 2_000  # tasks: to order more of them takes a while
 _PLAIN_LIST = r"\[[0-9, ]*\]"
-_CURSOR = r"([0-9])\.([0-9]{1,9})\.(-?[0-9]{1,19})"
+_CURSOR = r"(-1|[0-9])\.([0-9]{1,9})\.(-?[0-9]{1,19})"
 AT_ONCE = 4_000  # tasks that are counted at once: half a kilobyte for each task that holds any up
 
 
@@ -495,7 +498,8 @@ def ready(database: Snapshot, tables: Tables) -> list[Order]:
     A pending task is ready if no session claims it and every dependency is done or skipped; a stale
     task, if the same holds. A task with an unreadable `depends_on` is not ready. A place is the
     rank of the priority (stale before ready), the negative number of tasks that wait for it, also
-    through others, and the id.
+    through others, and the id. Before these come the tasks that the user put in order: rank -1, the
+    position, and the id.
     """
     tasks = tables.tasks
     held, left_behind = _holders(database, tables)
@@ -518,7 +522,11 @@ def ready(database: Snapshot, tables: Tables) -> list[Order]:
         if (stale or row["status"] == "pending") and not waits:
             free[row["id"]] = 2 * _rank(row.get("priority")) + (not stale)
     counts = waiting(left, free)
-    return sorted((rank, -counts[task], task) for task, rank in free.items())
+    placed = user_order(database, tables)
+    return sorted(
+        (-1, placed[task], task) if task in placed else (rank, -counts[task], task)
+        for task, rank in free.items()
+    )
 
 
 class TaskFilter:
@@ -692,19 +700,29 @@ def _holders(database: Snapshot, tables: Tables) -> tuple[set[int], set[int]]:
     return held, begun - held
 
 
+def user_order(database: Snapshot, tables: Tables) -> dict[int, int]:
+    """Return the positions of the tasks that the user put in order."""
+    if not tables.ledger:
+        return {}
+    from ..engine.ledger import ORDERED
+
+    return dict(database.rows(ORDERED))
+
+
 def _cursor(place: Order) -> str:
-    rank, count, task = place
-    return f"{rank}.{-count}.{task}"
+    rank, second, task = place
+    return f"{rank}.{abs(second)}.{task}"
 
 
 def _place(cursor: str | None) -> Order:
     """Return the place of a cursor; without one, a place before all others."""
     if cursor is None:
-        return -1, 0, 0
+        return -2, 0, 0
     found = re.fullmatch(_CURSOR, cursor)
     if found is None:
         raise unknown_cursor(cursor)
-    return int(found[1]), -int(found[2]), int(found[3])
+    rank, second = int(found[1]), int(found[2])
+    return rank, second if rank < 0 else -second, int(found[3])
 
 
 def needed_tasks(stored: object) -> list[int] | None:

@@ -225,6 +225,11 @@ _ANSWERS = (
     "SELECT question, answer FROM ralphgen_questions WHERE task_id = ? AND answer IS NOT NULL "
     "ORDER BY number DESC LIMIT ?"
 )
+ACCEPTED, SENT_BACK = "accepted", "sent back"
+_REVIEW = (
+    "SELECT verdict, author, note FROM ralphgen_reviews WHERE task_id = ? "
+    "ORDER BY number DESC LIMIT 1"
+)
 _ADD = "INSERT INTO ralphgen_questions (task_id, session, asked, question, options)"
 
 
@@ -276,6 +281,12 @@ def answers(database: Snapshot, task: int) -> list[tuple[str, str]]:
     """Return the newest questions of a task with their answers, oldest first."""
     rows = database.rows(_ANSWERS, [task, NEWEST_ANSWERS])
     return [(str(question), str(answer)) for question, answer in reversed(rows)]
+
+
+def note_of_review(database: Snapshot, task: int) -> tuple[str, str] | None:
+    """Return who sent the work on a task back last, and the note; None if it was accepted since."""
+    row = database.row(_REVIEW, [task])
+    return None if row is None or row[0] != SENT_BACK else (str(row[1]), str(row[2]))
 
 
 def _withdraw(database: Database, session: str, task: int) -> None:

@@ -33,8 +33,8 @@ from ralphgen.runtime.engine.sqlite.database import Database
 pytestmark = pytest.mark.slow  # makes projects
 
 NAMES = (
-    *("claims", "evidence", "journal", "ledger", "merges", "questions", "runner", "runs"),
-    *("sessions", "unfinished", "workers"),
+    *("claims", "evidence", "journal", "ledger", "merges", "order", "questions", "reviews"),
+    *("runner", "runs", "sessions", "unfinished", "workers"),
 )
 
 FIRST_VERSION = (
@@ -42,6 +42,8 @@ FIRST_VERSION = (
     "DROP TABLE ralphgen_merges",
     "DROP TABLE ralphgen_runs",
     "DROP TABLE ralphgen_runner",
+    "DROP TABLE ralphgen_reviews",
+    "DROP TABLE ralphgen_order",
     "DROP TABLE ralphgen_workers",
     "ALTER TABLE ralphgen_evidence DROP COLUMN run",
     "ALTER TABLE ralphgen_evidence DROP COLUMN worker",
@@ -257,6 +259,7 @@ def test_pruning_keeps_newer_rows_and_sessions_with_a_record_or_without_an_end(
         "ralphgen_journal": 0,
         "ralphgen_evidence": 1,
         "ralphgen_questions": 0,
+        "ralphgen_reviews": 0,
         "ralphgen_merges": 0,
         "ralphgen_runs": 0,
         "ralphgen_sessions": 1,

@@ -414,6 +414,7 @@ def _task_part(
     if lead:
         yield Section("", ["\n".join(lead)], quoted=False)
     if task is not None:
+        yield from _review(workspace, task)
         yield from _task(workspace, task)
     if feature is not None:
         yield from _feature(workspace, feature)
@@ -555,6 +556,18 @@ def _comments(workspace: Workspace, task: int) -> Iterator[Section]:
         title = f"Comments{_of(shown, newest['comments_total'])}, the newest last"
         whole = f"{spelled('tasks', str(task))}{AT}comments"
         yield Section(title, shown, rank=CUT_COMMENTS, resource=whole, newest=True)
+
+
+def _review(workspace: Workspace, task: int) -> Iterator[Section]:
+    """Yield the user's note if the earlier work on the task was sent back."""
+    if not workspace.tables.ledger:
+        return
+    from ralphgen.runtime.tasks.comments import note_of_review
+
+    found = note_of_review(workspace.database, task)
+    if found is not None:
+        author, note = found
+        yield Section(f"Sent back by {clean(author)}", [item(clean(note))])
 
 
 def _answers(workspace: Workspace, task: int) -> Iterator[Section]:

@@ -1,0 +1,179 @@
+"""Accepts finished work for the user, sends it back, and puts tasks in order."""
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralphgen.errors import UsageError
+from ralphgen.kits.ralph.rows import writing_tasks
+from ralphgen.project.git import begin_of_git, settings_of
+from ralphgen.runtime.engine.ledger import DONE, MET, moment
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks import Tables, comments, task_row
+from ralphgen.runtime.tasks.claims import (
+    PENDING,
+    next_tasks,
+    rows_by_id,
+    unmerged_tasks,
+    user_order,
+)
+from ralphgen.runtime.tasks.comments import ACCEPTED, SENT_BACK
+from ralphgen.runtime.tasks.status import move
+from ralphgen.sessions.credentials import user_name
+from ralphgen.sessions.questions import User, schema_of_tasks
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Database
+
+LONGEST_NOTE = 4_000  # characters
+LONGEST_NAME = 200  # bytes
+_FINISHED = (
+    "SELECT id FROM ralphgen_sessions WHERE task_id = ? AND outcome = 'done' "
+    "ORDER BY started DESC LIMIT 1"
+)
+_LAST = (
+    "SELECT verdict, session FROM ralphgen_reviews WHERE task_id = ? ORDER BY number DESC LIMIT 1"
+)
+_ADD = (
+    "INSERT INTO ralphgen_reviews (task_id, session, verdict, author, time, note, by) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_PLACE = "INSERT INTO ralphgen_order (task_id, position) VALUES (?, ?)"
+
+
+def accept(root: Path, tasks: Sequence[int]) -> tuple[str, list[int]]:
+    """Accept the finished work on tasks, all or none, as the user.
+
+    Returns the session of the decision, and the tasks that were not accepted before. Raises
+    `ProjectError` if one is not done, or its work is not merged yet.
+    """
+    with _deciding(root, "accept") as (database, tables, user):
+
+        def work() -> list[int]:
+            unmerged = unmerged_tasks(database, tables, tasks)
+            return [task for task in tasks if _accepted(database, tables, user, task, unmerged)]
+
+        return user.session_id, database.writing(work)
+
+
+def send_back(root: Path, task: int, note: str) -> str:
+    """Send the finished work on a task back as the user, and return the session of the decision.
+
+    The task becomes pending and the first of all, and the note a comment. Raises `UsageError` for
+    an invalid note, and `ProjectError` if the task is not done or a session works on it.
+    """
+    if not note.strip():
+        raise UsageError("the note must not be blank")
+    if len(note) > LONGEST_NOTE:
+        raise UsageError(f"the note has {len(note)} characters, the maximum is {LONGEST_NOTE}")
+    with _deciding(root, "send-back") as (database, tables, user):
+
+        def work() -> None:
+            _refuse_unfinished(database, tables, task, "sent back")
+            database.journal(
+                user.session_id, {"recipe": user.recipe}, lambda: "send-back", ends_with_writes=True
+            ).begin()
+            _record(database, user, task, SENT_BACK, note)
+            if tables.comments is not None:
+                comments.write(database, tables, user, task, {"body": note}, by_user=True)
+            move(database, tables, user, task, PENDING, force=lambda: False)
+            _place_at(database, tables, task, 1)
+
+        database.writing(work)
+        return user.session_id
+
+
+def move_task(root: Path, task: int, place: int | None) -> list[int]:
+    """Put a task at a place among the ready ones, from 1, and return these in their new order.
+
+    None returns it to the automatic order, by priority. The tasks before it keep their places, and
+    new tasks come after all of them. Raises `ProjectError` if there is no such task, or it is done.
+    """
+    with _deciding(root, "move") as (database, tables, _):
+
+        def work() -> list[int]:
+            (status,) = task_row(database, tables, task, ["status"])
+            if status in MET:
+                raise ToolError(f"task {task} is {status}: only open tasks have a place")
+            _place_at(database, tables, task, place)
+            return next_tasks(database, tables)
+
+        return database.writing(work)
+
+
+class Reviewer(User):
+    """The user as an actor in the session of a decision."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, root: Path, kind: str) -> None:
+        began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        super().__init__(f"{kind}-{began}-{os.urandom(4).hex()}")
+        self.name = name_of_user(root)
+
+
+def name_of_user(root: Path) -> str:
+    """Return the name of the user: `user.name` of git, else the login."""
+    named = dict(settings_of(root)).get("user.name", "").strip()
+    asked = ["config", "--get", "user.name"]
+    found = named.encode() or begin_of_git(root, asked, LONGEST_NAME) or b""
+    return found.decode(errors="replace").strip() or user_name()
+
+
+@contextmanager
+def _deciding(root: Path, kind: str) -> "Iterator[tuple[Database, Tables, Reviewer]]":
+    with writing_tasks(root, schema_of_tasks(root)) as (database, tables):
+        yield database, tables, Reviewer(root, kind)
+
+
+def _accepted(
+    database: "Database", tables: Tables, user: Reviewer, task: int, unmerged: set[int]
+) -> bool:
+    """Record that the work on a task is accepted; return whether it was not before."""
+    _refuse_unfinished(database, tables, task, "accepted")
+    if task in unmerged:
+        raise ToolError(f"the work on task {task} is not merged yet: accept it after that")
+    session = database.row(_FINISHED, [task])
+    if database.row(_LAST, [task]) == (ACCEPTED, None if session is None else session[0]):
+        return False
+    _record(database, user, task, ACCEPTED, None)
+    return True
+
+
+def _refuse_unfinished(database: "Database", tables: Tables, task: int, verdict: str) -> None:
+    (status,) = task_row(database, tables, task, ["status"])
+    if status != DONE:
+        raise ToolError(f"task {task} is {status}: only finished work can be {verdict}")
+
+
+def _record(
+    database: "Database", user: Reviewer, task: int, verdict: str, note: str | None
+) -> None:
+    session = database.row(_FINISHED, [task])
+    reviewed = None if session is None else session[0]
+    values = [task, reviewed, verdict, user.name, moment(), note, user.session_id]
+    database.change(_ADD, values)
+
+
+def _place_at(database: "Database", tables: Tables, task: int, place: int | None) -> None:
+    """Put a task at a place among the ready ones, in an open transaction.
+
+    The tasks before it get positions, too, and closed tasks lose theirs.
+    """
+    ready = next_tasks(database, tables)
+    placed = user_order(database, tables)
+    states = rows_by_id(database, tables, placed, ["status"])
+    kept = [one for one in sorted(placed, key=placed.__getitem__) if one != task]
+    kept = [one for one in kept if one in states and states[one][0] not in MET]
+    line = [*kept, *(one for one in ready if one != task and one not in placed)]
+    order = kept
+    if place is not None:
+        numbered = [at for at, one in enumerate(line, 1) if one in ready]
+        at = [0, *numbered][min(place - 1, len(numbered))]
+        order = [*line[:at], task, *line[at : len(kept)]]
+    database.change("DELETE FROM ralphgen_order", [])
+    for position, one in enumerate(order, 1):
+        database.change(_PLACE, [one, position])
