@@ -31,7 +31,7 @@ QUESTIONS = {
         "Checks: when a task is done",
     ),
     "I changed a table: what now?": ("docs/tutorial.md", "7. Migrate the database"),
-    "How do I let agents work over night?": ("docs/loop.md", "The loop"),
+    "How do I let agents work over night?": ("docs/night.md", "Start the loop"),
     "How do several agents work at once without spoiling files?": (
         "docs/worktrees.md",
         "Run two tasks in parallel",

@@ -74,8 +74,11 @@ PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger, "trust": st
         "concepts",
         "checks",
         "gate",
+        "git",
         "launch",
         "limits",
+        "loop",
+        "merges",
         "night",
         "recipes",
         "recovery",
@@ -87,6 +90,8 @@ PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger, "trust": st
 )
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
     page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    if name == "loop":  # another test types its options
+        page = page.partition("## Start small")[0]
     if name == "night":  # the page of the morning continues its project
         page += (ROOT / "docs/review.md").read_text(encoding="utf-8")
     if name in PREPARED:

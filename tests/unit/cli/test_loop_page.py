@@ -11,7 +11,7 @@ from planned_agent import Steps, claude_program, write_plan
 from proved_projects import git
 
 DOCS = Path(__file__).parents[3] / "docs"
-PAGES = ("tasks", "recovery", "loop")
+PAGES = ("tasks", "recovery", "loop", "review")
 TASKS = 12
 WORKS: Steps = ["begin", ["write", "task-{task}.txt", "done"], "done"]
 SPENT, NOT_ALL = 7, 1
@@ -23,7 +23,8 @@ def lines() -> list[str]:
     """The commands of the pages' examples."""
     text = "".join((DOCS / f"{page}.md").read_text(encoding="utf-8") for page in PAGES)
     blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
-    return [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
+    typed = [line.partition(" #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in typed if line.startswith("ralphgen ")]
 
 
 def test_each_command_does_as_the_text_next_to_it(tmp_path: Path) -> None:
