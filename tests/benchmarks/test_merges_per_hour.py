@@ -1,11 +1,15 @@
-"""Merges per hour of the merge queue, next to one merge at a time, as before it.
+"""Merges per hour of the merge queue, and of a window of one branch.
 
-`RALPHGEN_CHECK_SECONDS` has the lengths of the check, by default 5; 60 and 270 take hours.
+With a window of one, each branch takes its own run of the checks, one after the other, as in commit
+399b645, which had no queue. Both take the same branches in one run. `RALPHGEN_CHECK_SECONDS`,
+`RALPHGEN_WORKERS`, `RALPHGEN_BAD_PERCENT` and `RALPHGEN_ROUNDS` have the sizes; the full ones are
+"5,60,270", "1,8,16,64", "0,2,5" and 4, and take days.
 """
 
 import os
 import threading
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -20,11 +24,20 @@ from ralphgen.loop.merges import MergeQueue, enter_commit
 
 pytestmark = pytest.mark.benchmark
 
-LENGTHS = [float(one) for one in os.environ.get("RALPHGEN_CHECK_SECONDS", "5").split(",")]
+
+def sizes(variable: str, usual: str) -> list[float]:
+    """Return the sizes in an environment variable, separated by commas."""
+    return [float(one) for one in os.environ.get(f"RALPHGEN_{variable}", usual).split(",")]
+
+
+LENGTHS = sizes("CHECK_SECONDS", "0.5")
+WORKERS = [int(one) for one in sizes("WORKERS", "1,8,16")]
+BAD = sizes("BAD_PERCENT", "0,5")
+(ROUNDS,) = (int(one) for one in sizes("ROUNDS", "2"))  # tasks of each worker
 SLEEPS = "import pathlib, sys, time; time.sleep(float(sys.argv[1])); "
 SLEEPS += "sys.exit(bool([*pathlib.Path().glob('bad-*')]))"
 WORK = 1.0  # seconds that an agent needs
-ROUNDS = 4  # tasks of each worker
+WINDOWS = {"queue": (merges.FIRST_WINDOW, merges.LARGEST_WINDOW), "window of 1": (1, 1)}
 
 
 class Fleet:
@@ -34,11 +47,17 @@ class Fleet:
         self.root, self.total = root, workers * ROUNDS
         self._target, self._base = branch_of(root), base(root)
         self._numbers = iter(range(1, self.total + 1))
-        self._every = round(100 / bad) if bad else 0
+        every = round(100 / bad) if bad else 0
+        self._bad = {*range(every // 2, self.total + 1, every)} if every else set[int]()
         self._lock = threading.Lock()
         self._threads = [threading.Thread(target=self._work) for _ in range(workers)]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def bad(self) -> int:
+        """The number of bad branches."""
+        return len(self._bad)
 
     @property
     def is_over(self) -> bool:
@@ -49,8 +68,7 @@ class Fleet:
             time.sleep(WORK)
             with self._lock:
                 number = next(self._numbers)
-                is_bad = self._every and number % self._every == self._every // 2
-                self._enter(f"{'bad' if is_bad else 'good'}-{number}")
+                self._enter(f"{'bad' if number in self._bad else 'good'}-{number}")
 
     def _enter(self, name: str) -> None:
         repository = Git(self.root)
@@ -61,31 +79,27 @@ class Fleet:
         enter_commit(self.root, commit, self._target, None, "")
 
 
-@pytest.mark.parametrize("bad", [0, 2, 5])
-@pytest.mark.parametrize("workers", [1, 8, 16, 64])
-@pytest.mark.parametrize("seconds", LENGTHS)
-def test_merges_per_hour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, workers: int, bad: float
-) -> None:
+def test_merges_per_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with topic("Merges per hour") as table:
-        for name, window in (("queue", 0), ("one at a time", 1)):
-            if window:
-                monkeypatch.setattr(merges, "FIRST_WINDOW", window)
-                monkeypatch.setattr(merges, "LARGEST_WINDOW", window)
-            sleeps = check("tests", *python(SLEEPS), str(seconds))
-            root = merging_project(tmp_path / f"{name}", sleeps)
-            move_base(root)
-            fleet, begun = Fleet(root, workers, bad), time.perf_counter()
-            queue = MergeQueue(root, branch_of(root), SETTLED, say)
-            while not fleet.is_over or queue.waiting():
-                queue.empty()
-                time.sleep(0.05)
-            taken = time.perf_counter() - begun
-            ((merged,),) = query(
-                root, "SELECT count(*) FROM ralphgen_merges WHERE state = 'merged'"
-            )
-            ((runs,),) = query(root, "SELECT count(*) FROM ralphgen_runs")
-            row = f"{name}: check {seconds:g} s, {workers} workers, {bad:g} % bad"
-            table.add(row, "merges an hour", 3600 * merged / taken)
-            table.add(row, "runs a branch", runs / fleet.total)
-            assert "" == git(root, "status", "--porcelain")
+        for seconds, workers, bad in product(LENGTHS, WORKERS, BAD):
+            for name, (first, largest) in WINDOWS.items():
+                monkeypatch.setattr(merges, "FIRST_WINDOW", first)
+                monkeypatch.setattr(merges, "LARGEST_WINDOW", largest)
+                sleeps = check("tests", *python(SLEEPS), str(seconds))
+                root = merging_project(tmp_path / f"{seconds}-{workers}-{bad}-{name}", sleeps)
+                move_base(root)
+                fleet, begun = Fleet(root, workers, bad), time.perf_counter()
+                queue = MergeQueue(root, branch_of(root), SETTLED, say)
+                while not fleet.is_over or queue.waiting():
+                    queue.empty()
+                    time.sleep(0.05)
+                taken = time.perf_counter() - begun
+                states = "SELECT state, count(*) FROM ralphgen_merges GROUP BY state"
+                ended = dict(query(root, states))
+                ((runs,),) = query(root, "SELECT count(*) FROM ralphgen_runs")
+                row = f"check {seconds:g} s, workers {workers}, bad {bad:g} %"
+                table.add(row, f"{name}, merges an hour", 3600 * ended["merged"] / taken)
+                table.add(row, f"{name}, runs a branch", runs / fleet.total)
+                assert fleet.bad == ended.get("returned", 0)
+                assert fleet.total == sum(ended.values())
+                assert "" == git(root, "status", "--porcelain")
