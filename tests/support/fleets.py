@@ -21,7 +21,7 @@ from proved_projects import INIT_SCHEMA, LEDGER, MARKER, check, git, python
 
 from ralphgen.emit.workflows import regenerate
 
-__all__ = ["ENGINES", "Fleet", "Machine", "fleet"]
+__all__ = ["ENGINES", "Fleet", "Machine", "engine_dsn", "fleet"]
 TEST = check("tests", *python("pass"))
 BASE = f'[loop]\nremote = "origin"\n[http]\nurl = "{URL}"\nrate = 100000\n'
 
@@ -118,7 +118,7 @@ def fleet(
     engine: str, folder: Path, tasks: int, *, checks: str = TEST, lease: int = 30
 ) -> Iterator[Fleet]:
     """A project with so many tasks on an engine, its remote, and its server."""
-    with pytest.MonkeyPatch.context() as patched, _dsn(engine, patched) as dsn:
+    with pytest.MonkeyPatch.context() as patched, engine_dsn(engine, patched) as dsn:
         patched.setenv("RALPH_KEY", KEY)
         config = f"[claims]\nlease = {lease}\n{BASE}{checks}"
         root = merging_project(folder / "server", config)
@@ -137,7 +137,8 @@ def fleet(
 
 
 @contextmanager
-def _dsn(engine: str, patched: pytest.MonkeyPatch) -> Iterator[str]:
+def engine_dsn(engine: str, patched: pytest.MonkeyPatch) -> Iterator[str]:
+    """Yield the DSN of a new database of the engine with its tables; empty for SQLite."""
     if engine == "sqlite":
         yield ""
         return
