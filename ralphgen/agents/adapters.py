@@ -81,6 +81,8 @@ CLAUDE_SETTINGS = (
     ),
 )
 
+CLAUDE_HOME_VARIABLE = "CLAUDE_CONFIG_DIR"
+KNOWN_BY = 20  # the last characters of an API key, by which Claude Code knows it
 NO_SANDBOX = '{"sandbox":{"enabled":false}}'
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -157,6 +159,23 @@ def _denied(session: PreparedSession) -> tuple[str, ...]:
     if installed.is_relative_to(session.work_tree.resolve()):
         below.append(f"Edit(/{installed}/**)")
     return (*DENIED, *CLAUDE_SETTINGS, *below, *DENIED_EVERYWHERE)
+
+
+def _settled_home(session: PreparedSession) -> Path:
+    """Create the folder of Claude Code in a sandbox, with the answers to its first questions.
+
+    The folder of the user is not there, and the first start would call hosts that are refused.
+    """
+    home = session.folder / "claude"
+    home.mkdir(mode=0o700, exist_ok=True)
+    key = os.environ.get("ANTHROPIC_API_KEY", "")[-KNOWN_BY:]
+    known = {
+        "hasCompletedOnboarding": True,
+        "customApiKeyResponses": {"approved": [key] if key else []},
+        "projects": {str(session.work_tree): {"hasTrustDialogAccepted": True}},
+    }
+    write_new(str(home / ".claude.json"), json.dumps(known).encode(), mode=OURS_ALONE)
+    return home
 
 
 def allowed_tools(session: PreparedSession) -> tuple[str, ...]:
@@ -322,6 +341,8 @@ class ClaudeCode(Agent):
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return the call that starts it; if it prints, it reads the prompt from standard input."""
         variables = {} if TIMEOUT_VARIABLE in os.environ else {TIMEOUT_VARIABLE: START_TIMEOUT}
+        if session.contained:
+            variables[CLAUDE_HOME_VARIABLE] = str(_settled_home(session))
         given = options.prompt if options.printing else ""
         return AgentCall(launch_command(session, options), given, variables)
 

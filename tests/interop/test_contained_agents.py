@@ -1,8 +1,11 @@
 """The real agents in our sandbox, offline: they work, and see the work tree alone."""
 
 import json
+import os
+import pty
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +13,9 @@ import pytest
 from command_line import ran
 from containing import CONTAINING
 from driving import create_project, query
-from messages_api import calls, says
-from test_claude_code import MODULES, TASK, played
+from messages_api import calls, playing, says
+from screens import read_screen
+from test_claude_code import MODULES, PATIENCE, TASK, ended, environment, played
 from test_other_agents import AGENTS, TOOLS
 from test_other_agents import played as played_by
 
@@ -54,6 +58,32 @@ def test_claude_code_has_its_shell_and_its_tools_inside(project: Path) -> None:
     assert "Reset the password" in texts
     assert "built\n" == (project / "built").read_text(encoding="utf-8")
     assert "contained" in session.done.stderr.splitlines()
+
+
+def test_a_conversation_with_claude_code_starts_without_questions_inside(project: Path) -> None:
+    command = [sys.executable, "-m", "ralphgen", "launch", "--sandbox", "ramble", "Think of a shop"]
+    with playing([says("A-WORD")]) as api:
+        screen, terminal = pty.openpty()
+        process = subprocess.Popen(
+            command,
+            cwd=project,
+            env=environment(project, api),
+            stdin=terminal,
+            stdout=terminal,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(terminal)
+        seen = read_screen(screen, b"A-WORD", patience=PATIENCE)
+        for _ in range(10):  # input is lost while it still draws
+            os.write(screen, b"/exit\r")
+            seen += read_screen(screen, patience=6)
+            if process.poll() is not None:
+                break
+        os.close(screen)
+        code = ended(process)
+
+    assert 0 == code, seen
+    assert "Think of a shop" in str(api.asked[0]["messages"])
 
 
 @AGENTS
