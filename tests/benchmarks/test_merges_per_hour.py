@@ -33,7 +33,7 @@ def sizes(variable: str, usual: str) -> list[float]:
 LENGTHS = sizes("CHECK_SECONDS", "0.5")
 WORKERS = [int(one) for one in sizes("WORKERS", "1,8,16")]
 BAD = sizes("BAD_PERCENT", "0,5")
-(ROUNDS,) = (int(one) for one in sizes("ROUNDS", "2"))  # tasks of each worker
+(ROUNDS,) = (int(one) for one in sizes("ROUNDS", "1"))  # tasks of each worker
 SLEEPS = "import pathlib, sys, time; time.sleep(float(sys.argv[1])); "
 SLEEPS += "sys.exit(bool([*pathlib.Path().glob('bad-*')]))"
 WORK = 1.0  # seconds that an agent needs
