@@ -870,8 +870,8 @@ def targets(root: Path) -> list[str]:
 def drop_entry(root: Path, number: int, say: Say) -> str:
     """Drop a waiting entry; return the branch that keeps its work, empty if none waits.
 
-    If it was the work of a task, the task remains done, and its dependents wait until you set its
-    status.
+    If it was the work of a task, the task remains done, and its dependents wait until the user sets
+    its status; `say` gets a line about that.
     """
     git = Git(root)
     with open_database(root) as database:
@@ -883,4 +883,8 @@ def drop_entry(root: Path, number: int, say: Say) -> str:
         if not database.writing(lambda: claims.drop_merge(database, number, "dropped by the user")):
             return ""
     git.asked("update-ref", "-d", f"{REF}{number}")
-    return aside(git, branch, say) if entry.task is not None else branch
+    if entry.task is None:
+        return branch
+    text = f"task {entry.task} remains done, and its dependents wait until you set its status"
+    say(f"{text}: ralphgen task status {entry.task} pending")
+    return aside(git, branch, say)

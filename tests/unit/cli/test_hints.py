@@ -192,7 +192,7 @@ def test_a_list_of_sessions_has_whole_ids(root: Path) -> None:
     listed = ralphgen("session", "list", cwd=root).stdout
 
     assert long in listed.splitlines()
-    assert f"about {LONG_NAME}, age" in listed
+    assert f"about feature {LONG_NAME}, age" in listed
 
 
 def test_a_session_is_ended_once_nothing_runs_in_it(root: Path) -> None:

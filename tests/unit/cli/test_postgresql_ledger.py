@@ -22,7 +22,7 @@ def root(tmp_path: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 def test_off_and_on_again_keep_the_rows(root: Path) -> None:
     before = sorted(query(root, OWN))
-    assert 12 == len(before)
+    assert 14 == len(before)
     assert [("ralphgen_record",)] == query(root, TRIGGERS)
 
     off = ralphgen("db", "ledger", "off", "--yes", cwd=root)

@@ -379,7 +379,9 @@ def test_the_commands_list_run_and_drop_the_queue(project: Project) -> None:
     assert "1  task 1  waiting for " in ralphgen("merges", *at).stdout
     assert '"merges"' in ralphgen("merges", "--json", *at).stdout
     assert "merging     2 waiting" in ralphgen("status", *at).stdout
-    assert "ralph/task-2-1" in ralphgen("merges", "drop", "2", *at).stdout
+    dropped = ralphgen("merges", "drop", "2", *at)
+    assert "ralph/task-2-1" in dropped.stdout
+    assert "until you set its status: ralphgen task status 2 pending" in dropped.stderr
     assert 1 == ralphgen("merges", "drop", "2", *at).returncode
 
     done = ralphgen("merges", "run", *at)
