@@ -241,13 +241,13 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from merging_projects import SETTLED, merged, say
-from ralphgen.loop import kept, merge, merges
+from ralphgen.loop import kept, merge, merges, queued
 from ralphgen.loop.trees import Worktree, prepare
 
 def killed(*_values, **_named):
     os.kill(os.getpid(), signal.SIGKILL)
 
-room = {"kept": kept, "merge": merge, "merges": merges}[sys.argv[1]]
+room = {"kept": kept, "merge": merge, "merges": merges, "queued": queued}[sys.argv[1]]
 root, name = Path(sys.argv[2]), sys.argv[3]
 setattr(room, name, killed)
 if sys.argv[1] == "kept":
@@ -284,11 +284,14 @@ def test_killed_while_work_is_kept_no_work_is_lost(root: Path, step: str) -> Non
     assert (step in {"release", "set_aside"}) == (read_kept(Git(root), 1) is not None)
 
 
-@pytest.mark.parametrize("step", ["aside", "record_failure", "return_work"])
-def test_a_failed_merge_that_is_killed_counts_once(root: Path, step: str) -> None:
+@pytest.mark.parametrize(
+    ("room", "step"),
+    [("merges", "aside"), ("merges", "record_failure"), ("queued", "return_work")],
+)
+def test_a_failed_merge_that_is_killed_counts_once(root: Path, room: str, step: str) -> None:
     tree = worked(root, 1, [("code.txt", "00"), ("more.txt", "m")])
     commit(root, "code.txt", "000")
-    kill_at(root, "merges", step)
+    kill_at(root, room, step)
 
     assert Conflict(("code.txt",), "ralph/task-1-1") == merged(root, tree, 1)
     assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
