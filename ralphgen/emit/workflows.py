@@ -839,8 +839,8 @@ def plan_upgrade(root: Path) -> Upgrade | None:
 def upgrade(root: Path, *, say: Say) -> None:
     """Regenerate the server with this version, and upgrade the files of the earlier one.
 
-    These are the default context, which gets the new tools, git's list of ignored files, the
-    schemas for editors, and the ledger, after a backup. Raises the errors of `regenerate`.
+    These are git's list of ignored files, the schemas for editors, and the ledger, after a backup.
+    Raises the errors of `regenerate`.
     """
     regenerate(root, force=False, say=say)
     for written in write_ignored(root):

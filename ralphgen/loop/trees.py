@@ -470,6 +470,7 @@ def protection_problem(root: Path) -> str:
 
 def refuse_target(root: Path, onto: str) -> None:
     """Raise `ProjectError` if a loop cannot merge into the branch `onto`, which may be missing."""
+    top_of(root)
     git = Git(root)
     if onto.startswith("-") or git.asked("check-ref-format", f"refs/heads/{onto}").code:
         raise ProjectError(f'invalid branch "{onto}"', "use a name such as night/2026-11-26")

@@ -96,6 +96,16 @@ def test_a_name_that_cannot_be_the_target_is_refused(
     assert words in done.stderr
 
 
+def test_a_repository_without_a_commit_has_no_target(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 1, {"*": [WORKS]}, config=TESTS)
+    git(project.root, "init", "--quiet")
+
+    done = project.loop("--worktrees", "--onto", NIGHT)
+
+    assert 1 == done.returncode
+    assert "has no commits\nhint: commit the project first" in done.stderr
+
+
 @pytest.mark.parametrize("where", ["the project", "another worktree"])
 def test_a_branch_that_is_checked_out_is_refused(tmp_path: Path, where: str) -> None:
     project = repository(tmp_path, 1, {"*": [WORKS]})
