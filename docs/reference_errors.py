@@ -79,7 +79,10 @@ def errors_page() -> str:
             _rows(("exit code", "word", "when"), _outcomes()),
             "## Errors of the protocol\n",
             _rows(("code", "when"), _protocol()),
-            "## Statuses over HTTP\n\n[Over HTTP](../http.md) says what stands in front of them.\n",
+            (
+                "## Statuses over HTTP\n\n"
+                "[Operate the server](../http-server.md#answers) lists the answers before these.\n"
+            ),
             _rows(("status", "what it says"), _statuses(said)),
             "## Codes of rye\n\nIts refusals are JSON, with a code and facts.\n",
             _rows(("code", "such as"), _rye(said)),
