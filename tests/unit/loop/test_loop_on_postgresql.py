@@ -194,7 +194,7 @@ def test_a_loop_waits_for_a_database_that_is_away(
         ended([project.started()])  # a task that was claimed as it went away: its session is gone
 
         assert {"done"} == {*project.statuses().values()}
-        assert "the database cannot be reached" in said
+        assert "cannot be reached" in said  # by the loop, or by the server of a session
 
 
 @pytest.mark.thorough

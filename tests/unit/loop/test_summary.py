@@ -117,7 +117,10 @@ def test_note_on_an_agent_appears_only_if_it_lacks_a_file(tmp_path: Path) -> Non
     quiet = LoopProject(tmp_path / "other", 0, {}).loop()
 
     assert 1 == done.stderr.count("note: "), done.stderr
-    assert 'note: agent "robot" gets no prompt; it must use "ralphgen call"\n' in done.stderr
+    assert (
+        'note: agent "robot" gets no prompt; it must use "ralphgen call", which no sandbox has\n'
+        in done.stderr
+    )
     assert "note: " not in quiet.stderr
 
 

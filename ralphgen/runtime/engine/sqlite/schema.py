@@ -43,7 +43,8 @@ LEDGER_COLUMNS = (
     "WHERE one.type = 'table' AND lower(one.name) LIKE 'ralphgen%'"
 )
 RELATION_NAMES = (
-    "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'view')"
+    "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'view') "
+    "AND substr(name, 1, 7) <> 'sqlite_'"
 )
 TABLE_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 TASK_INDEXES = """
