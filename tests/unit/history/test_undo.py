@@ -318,20 +318,9 @@ def test_a_session_that_is_not_on_record_is_refused(root: Path) -> None:
 
 def test_without_a_ledger_it_is_refused(root: Path) -> None:
     with closing(sqlite3.connect(root / DATABASE)) as connection:
-        for name in (
-            "journal",
-            "sessions",
-            "unfinished",
-            "claims",
-            "evidence",
-            "questions",
-            "merges",
-            "runs",
-            "runner",
-            "workers",
-            "ledger",
-        ):
-            connection.execute(f"DROP TABLE ralphgen_{name}")
+        ours = "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'ralphgen_%'"
+        for (name,) in connection.execute(ours).fetchall():
+            connection.execute(f"DROP TABLE {name}")
     with pytest.raises(ProjectError, match="ledger on"):
         undo_session(root, "a")
 
