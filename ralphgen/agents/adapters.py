@@ -1049,7 +1049,8 @@ def _lacks(name: str, command: list[str]) -> Iterator[str]:
     files = {CONFIG: "no MCP config", PROMPT_FILE: "no prompt"}
     missing = [files[place] for place in files if not any(place in word for word in command)]
     if missing:
-        yield f'agent "{name}" gets {" and ".join(missing)}; it must use "ralphgen call", which no sandbox has'
+        use = 'it must use "ralphgen call", which no sandbox has'
+        yield f'agent "{name}" gets {" and ".join(missing)}; {use}'
 
 
 def _filled(command: tuple[str, ...], paths: Mapping[str, str]) -> list[str]:
