@@ -165,9 +165,10 @@ def read_policy(root: Path, *, trust_edited: bool) -> Policy:
     return policy
 
 
-def own_options(root: Path, session_id: str, kit: str) -> Options:
-    """Return the options with which the session of this id starts its server of a kit.
+def own_server(root: Path, session_id: str, kit: str, start: tuple[str, ...]) -> Options:
+    """Return the command of the server of a kit in the session of this id.
 
+    `start` is the command of the project's server. On a worker, it is the relay of the session.
     Raises `UsageError` if the project has no such session, or that session no such server.
     """
     folder = session_folder(root, session_id)
@@ -186,7 +187,9 @@ def own_options(root: Path, session_id: str, kit: str) -> Options:
             suggestion(kit, servers, "its kits"),
         )
     words = [str(word) for word in servers[kit]["args"]]
-    return tuple(words[words.index(kit) + 1 :])
+    if kit not in words:
+        return (str(servers[kit]["command"]), *words)
+    return (*start, kit, *words[words.index(kit) + 1 :])
 
 
 @contextmanager
@@ -292,9 +295,7 @@ def open_server(
     policy = read_policy(root, trust_edited=trust_edited)
     refuse_unknown(policy, kit, tool)
     if session_id:
-        with ServerConnection(
-            (*start, kit, *own_options(root, session_id, kit)), kit
-        ) as connection:
+        with ServerConnection(own_server(root, session_id, kit, start), kit) as connection:
             yield connection
         return
     trusting = (TRUST_EDITED,) if trust_edited else ()

@@ -461,7 +461,7 @@ def proof_is_walled(place: DatabasePlace) -> str:
         row = connection.execute("SELECT to_regclass($1) IS NOT NULL", [table]).fetchone()
     if row == (True,):
         return "protected: sessions with their own login cannot write proof"
-    return f"not protected: everyone with {place.dsn_env} can write proof; see docs/postgresql.md"
+    return f"not protected: everyone with {place.dsn_env} can write proof; see docs/logins.md"
 
 
 def _is_pooled(first: "psycopg.Connection[Any]", second: "psycopg.Connection[Any]") -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ralphgen
+from command_line import RALPHGEN, ralphgen
 from driving import query
 from fleets import ENGINES, Fleet, fleet
 from http_servers import serving
@@ -75,6 +75,19 @@ def test_worker_does_tasks_without_the_database(team: Fleet) -> None:
     assert [("mac-2",)] == query(team.root, sql)
     sql = "SELECT outcome, turns, cost_usd, worker FROM ralphgen_sessions WHERE agent = 'claude'"
     assert [("done", 3, 0.25, "mac-2")] * 2 == query(team.root, sql)
+
+
+def test_an_agent_of_a_worker_calls_tools_by_the_command(team: Fleet) -> None:
+    machine = team.machine("mac-2")
+    machine.follow(
+        {"*": [["begin", ["run", str(RALPHGEN), "call", "ralph:get_task"], *PROVES[1:]]]}
+    )
+
+    done = machine.loop(team.server)
+
+    assert 0 == done.returncode, done.stderr
+    line, _ = machine.log("ran")
+    assert '"title":"Task 1"' in line["text"].replace(": ", ":"), line
 
 
 def stopped(team: Fleet) -> None:
