@@ -256,7 +256,8 @@ class Sandbox:
     def _is_writable(self, path: str) -> bool:
         """Return whether agents, or their merged work, can write in a folder."""
         real = Path(path).resolve()
-        return _is_below(real, self._writable) and not _is_below(real, running_code())
+        kept = [folder for folder in running_code() if _is_below(folder, self._writable)]
+        return _is_below(real, self._writable) and not _is_below(real, kept)
 
     def _refuse_widening(self) -> None:
         """Raise `ProjectError` if the work tree or a shared path contains what must stay hidden."""

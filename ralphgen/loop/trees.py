@@ -645,7 +645,8 @@ def refused_files(root: Path, changed: list[str], old: str, new: str) -> tuple[s
     """
     top = top_of(root)
     inner = root.resolve().relative_to(top).as_posix()
-    installed = [Path(folder).resolve() for folder in (sys.prefix, sys.base_prefix)]
+    prefixes = (Path(folder).resolve() for folder in (sys.prefix, sys.base_prefix))
+    installed = [folder for folder in prefixes if folder.is_relative_to(top)]
     patterns = [pattern_of(glob, str(root)) for glob in read_settings(root).done.protect]
     hooks = hooks_among(root, changed)
 

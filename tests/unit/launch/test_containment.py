@@ -29,6 +29,7 @@ from ralphgen.agents.sandbox import MOST_REFUSED, Proxy, Sandbox, allowed_hosts
 from ralphgen.environment.location import environment_for
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
+from ralphgen.loop.trees import refused_files
 from ralphgen.runtime.processes.sandbox import contained, python_command
 
 pytestmark = [pytest.mark.slow, CONTAINING]
@@ -534,6 +535,18 @@ def test_nothing_that_runs_outside_can_be_written_inside(tmp_path: Path) -> None
     assert (root / "bin" / "git").exists()
     assert not (root / "planted").exists()
     assert not [*(root / "tools" / "venv").rglob("git"), *packages.glob("evil.pth")]
+
+
+def test_a_project_below_the_interpreter_is_no_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = attacked_project(tmp_path / "p", "")
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))  # such as /usr, and /usr/src/app
+    monkeypatch.setenv("PATH", f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}")
+
+    with Sandbox(Project(root), print):
+        assert str(root) not in os.environ["PATH"]
+    assert () == refused_files(root, ["attack.py"], "HEAD", "HEAD")
 
 
 def test_claude_code_may_not_edit_the_installation(tmp_path: Path) -> None:
