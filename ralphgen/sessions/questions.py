@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
 
 LONGEST_ANSWER = 4_000  # characters
-_ANSWER_PREFIX = "answer-"  # of the session that an answer is
 _OPEN = """
 SELECT own.number, own.task_id, task.title, own.session, own.asked, own.question, own.options
 FROM ralphgen_questions AS own JOIN tasks AS task ON task.id = own.task_id
@@ -51,6 +50,11 @@ class User(Ralphgen):
     __slots__ = ()
     recipe = "manual"
     is_users = is_typed = True
+
+    def __init__(self, decision: str) -> None:
+        """Start the session, whose id begins with the `decision`."""
+        began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        super().__init__(f"{decision}-{began}-{os.urandom(4).hex()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +107,7 @@ def answer_question(root: Path, task: int, text: str, number: int | None = None)
     if len(text) > LONGEST_ANSWER:
         raise UsageError(f"the answer has {len(text)} characters, the maximum is {LONGEST_ANSWER}")
     schema = schema_of_tasks(root)
-    began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    user = User(f"{_ANSWER_PREFIX}{began}-{os.urandom(4).hex()}")
+    user = User("answer")
     with writing_tasks(root, schema) as (database, tables):
         return database.writing(lambda: _answer(database, tables, user, task, text, number))
 

@@ -1,7 +1,5 @@
 """Accepts finished work for the user, sends it back, and puts tasks in order."""
 
-import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,9 +107,8 @@ class Reviewer(User):
 
     __slots__ = ("name",)
 
-    def __init__(self, root: Path, kind: str) -> None:
-        began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        super().__init__(f"{kind}-{began}-{os.urandom(4).hex()}")
+    def __init__(self, root: Path, decision: str) -> None:
+        super().__init__(decision)
         self.name = name_of_user(root)
 
 
@@ -136,8 +133,7 @@ def _accepted(
     _refuse_unfinished(database, tables, task, "accepted")
     if task in unmerged:
         raise ToolError(f"the work on task {task} is not merged yet: accept it after that")
-    session = database.row(_FINISHED, [task])
-    if database.row(_LAST, [task]) == (ACCEPTED, None if session is None else session[0]):
+    if database.row(_LAST, [task]) == (ACCEPTED, _finished_by(database, task)):
         return False
     _record(database, user, task, ACCEPTED, None)
     return True
@@ -152,10 +148,15 @@ def _refuse_unfinished(database: "Database", tables: Tables, task: int, verdict:
 def _record(
     database: "Database", user: Reviewer, task: int, verdict: str, note: str | None
 ) -> None:
-    session = database.row(_FINISHED, [task])
-    reviewed = None if session is None else session[0]
+    reviewed = _finished_by(database, task)
     values = [task, reviewed, verdict, user.name, moment(), note, user.session_id]
     database.change(_ADD, values)
+
+
+def _finished_by(database: "Database", task: int) -> str | None:
+    """Return the session that finished a task last, None if none did."""
+    row = database.row(_FINISHED, [task])
+    return None if row is None else str(row[0])
 
 
 def _place_at(database: "Database", tables: Tables, task: int, place: int | None) -> None:
