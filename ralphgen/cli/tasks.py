@@ -498,7 +498,7 @@ def check(
 
     root = project_root(at.project)
     if not read_settings(root).done.checks:
-        hint = 'enable [[done.checks]] in .ralph/ralphgen.toml, then run "ralphgen regen"'
+        hint = 'add [[done.checks]] to .ralph/ralphgen.toml, then run "ralphgen regen"'
         raise ProjectError("no checks are configured", hint)
     _require_trust(root)
     answer = at.ask(RUN_CHECKS, task=task)

@@ -335,7 +335,7 @@ def _done(rules: DoneRules | None) -> CheckResult:
     """Return the checks that prove a task, or a warning if there are none."""
     if rules is None:
         text = "none configured: agents can close tasks without proof"
-        fix = "enable [[done.checks]] in .ralph/ralphgen.toml"
+        fix = 'add [[done.checks]] to .ralph/ralphgen.toml, then run "ralphgen regen"'
         return CheckResult("checks", text, fix, is_warning=True)
     names = ", ".join(one_line(check.name) for check in rules.checks)
     return CheckResult("checks", f"tasks are proved by {names}")

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 START = "README.md"
 CLICKS = 2
 QUESTIONS = {
-    "How do I install it and see it work?": ("README.md", "Try it"),
+    "How do I install it and see it work?": ("README.md", "Install"),
     "What do I type in the first hour?": ("docs/tutorial.md", "1. Create a project"),
     "My project has a database already: what can be served of it?": (
         "docs/tables.md",

@@ -230,6 +230,7 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
             '"--ttl" requires "--token"',
             "leave it out",
         ),
+        (["task", "check", "1"], 1, "no checks are configured", "add [[done.checks]] to .ralph"),
         (
             ["task", "status", "1", "done", "--force", "--because", "Seen."],
             2,

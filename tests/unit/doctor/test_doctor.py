@@ -56,6 +56,7 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
 
     assert (0, dict.fromkeys(SUBJECTS, True)) == (code, found)
     assert "warn  checks       none configured: agents can close tasks without proof\n" in words
+    assert 'fix: add [[done.checks]] to .ralph/ralphgen.toml, then run "ralphgen regen"\n' in words
     assert words.splitlines()[-1].startswith("no errors, ")
     assert '"ralph" answered with 10 tools; list_tasks works' in words
     base, _ = base_interpreter()
