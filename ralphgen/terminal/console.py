@@ -291,7 +291,12 @@ def drop_output() -> None:
 def show_crash(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Take the place of the traceback of an exception that nothing has explained."""
+    """Print an unexpected exception as a sentence, with `VARIABLE` as a traceback.
+
+    Prints nothing about a broken pipe: the reader of the output, such as `head`, has ended.
+    """
+    if isinstance(error, BrokenPipeError):
+        return
     if os.environ.get(VARIABLE):
         sys.__excepthook__(kind, error, trace)
         return

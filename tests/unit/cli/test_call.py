@@ -70,6 +70,25 @@ def test_a_call_from_a_folder_inside_leaves_nothing_behind(root: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("words", [["call", "ralph:list_tasks"], ["--version"], ["task", "list"]])
+def test_a_command_ends_quietly_if_its_output_is_closed(root: Path, words: list[str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    variables = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run(
+        [RALPHGEN, *words],
+        cwd=root,
+        env=variables,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        check=False,
+    )
+    os.close(writing)
+
+    assert (1, "") == (done.returncode, done.stderr)
+
+
 def test_a_refusal_is_on_standard_error(root: Path) -> None:
     done = ralphgen("call", "ralph:get_task", "id=7", cwd=root)
     assert (1, "", "error: there is no task 7\n") == (done.returncode, done.stdout, done.stderr)
