@@ -325,7 +325,8 @@ def _looped(
             show(event("backup", text=backed_up(root)))
         names = [agent.name for agent in prepared.agents]
         facts = {"agent": ",".join(names), "workers": limits.parallel}
-        show(event("begin", **facts, ready=len(prepared.ready)))
+        ready = None if prepared.is_remote else len(prepared.ready)  # only the server counts them
+        show(event("begin", **facts, ready=ready))
         run = Run(limits, names, tell=telling.tell)
         stop = conduct(run, prepared.site, telling, prepared.stop_now, show, record.asked)
         keep_rows(root, tell, syncs=read_settings(root).loop.remote is not None)

@@ -25,6 +25,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from ralphgen.agents.agent import (
+    BLOCKED,
     CLAIM_LOST,
     DONE,
     FAILED,
@@ -649,6 +650,7 @@ class RemoteWorkplace:
     ) -> None:
         """Let so many `workers` take tasks for the machine `name`."""
         self._agents = {one.name: one for one in agents}
+        self._blocked: set[int] = set()  # tasks that this loop has blocked
         self._calls = calls
         self._host = one_line(socket.gethostname())[:100] or "unknown"
         self._locks = ExitStack()
@@ -681,7 +683,7 @@ class RemoteWorkplace:
         if self._merging is None:
             branch = base_branch(self._root)
             queue = LoopQueue(
-                *(self._root, branch, self._project.settings.loop, self._tell),
+                *(self._root, branch, self._project.settings.loop, self._tell_blocked),
                 stop=self._stop,
                 recorded=self.recorded,
                 rows=ServerRows(self._calls, self._root, branch),
@@ -696,8 +698,9 @@ class RemoteWorkplace:
         return self._merging.merge_waiting()
 
     def left_for_user(self) -> set[int]:
-        """Return the tasks whose merge is pending, if this worker merges them."""
-        return set() if self._merging is None else self._merging.waiting_tasks()
+        """Return the tasks that this loop has blocked, and those whose merge is pending here."""
+        pending = set[int]() if self._merging is None else self._merging.waiting_tasks()
+        return self._blocked | pending
 
     def is_away(self) -> bool:
         """Return whether the server could not be reached by the last call."""
@@ -821,7 +824,7 @@ class RemoteWorkplace:
             )
             if relay.question is not None:
                 self._tell(event("question", task=task, question=relay.question))
-        self._end(
+        status = self._end(
             *(taken, outcome, claim, comment),
             turns=end.usage.turns,
             cost=end.usage.cost,
@@ -830,6 +833,9 @@ class RemoteWorkplace:
             output_tokens=end.usage.tokens_out,
             model=end.model[:100] or None,
         )
+        self._blocked.discard(task)
+        if status == BLOCKED:
+            self._blocked.add(task)
         Git(self._root).asked("update-ref", "-d", kept)
         if outcome == DONE and self._merging is not None:
             outcome = PENDING
@@ -1015,6 +1021,12 @@ class RemoteWorkplace:
             transcripts=config.sessions.transcripts,
             warnings=(),
         )
+
+    def _tell_blocked(self, told: Event) -> None:
+        """Tell an event of the queue, and record the task that it has blocked."""
+        if "blocked" in told:
+            self._blocked.add(told["blocked"])
+        self._tell(told)
 
     def _note(self, worker: int, line: str) -> None:
         self._tell(event("note", worker=worker, text=line))

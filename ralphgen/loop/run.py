@@ -150,7 +150,8 @@ def event_lines(told: Event) -> Iterator[str]:
                 yield plain(f'{work} the branch "{branch}" of "{folder}"')
         case {"event": "begin", "agent": agent, "workers": workers, "ready": ready}:
             many = "1 agent" if workers == 1 else f"{workers} agents in parallel"
-            yield f"{agent}, {many}, {ready} {'task' if ready == 1 else 'tasks'} ready"
+            tasks = "" if ready is None else f", {ready} {'task' if ready == 1 else 'tasks'} ready"
+            yield f"{agent}, {many}{tasks}"
         case {"event": "session", "worker": worker, "session": session, "task": task}:
             work = "review" if task is None else f"task {task}, {told['title']}"
             yield plain(f"{worker}: {work}, session {session}")

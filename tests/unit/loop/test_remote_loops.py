@@ -90,6 +90,18 @@ def test_an_agent_of_a_worker_calls_tools_by_the_command(team: Fleet) -> None:
     assert '"title":"Task 1"' in line["text"].replace(": ", ":"), line
 
 
+def test_loop_of_a_worker_that_blocks_a_task_needs_the_user(team: Fleet) -> None:
+    machine = team.machine("mac-2")
+    machine.follow({"1": [["begin", "blocked"]], "*": [PROVES]})
+
+    done = machine.loop(team.server)
+
+    assert {1: "blocked", 2: "done"} == team.statuses()
+    assert 5 == done.returncode, done.stderr
+    assert "claude, 1 agent\n" in done.stderr
+    assert "tasks ready" not in done.stderr
+
+
 def stopped(team: Fleet) -> None:
     """Kill the server with all of its processes."""
     for process in (team.server.process.pid, *team.server.workers()):
@@ -244,7 +256,7 @@ def test_bad_work_among_several_goes_back_with_its_output(tmp_path: Path) -> Non
         assert 0 == done.returncode, done.stderr
         done = second.loop(team.server)
 
-        assert 0 == done.returncode, done.stderr
+        assert 5 == done.returncode, done.stderr
         rows = merged(team)
         assert ["merged", "merged", "returned", "merged", "returned"] == [one[1] for one in rows]
         assert {"mac-3"} == {one[2] for one in rows}
