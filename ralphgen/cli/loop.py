@@ -351,7 +351,8 @@ def _trusted(prepared: "PreparedLoop", tell: Say) -> "PreparedLoop":
     from ralphgen.loop.site import ProjectWorkplace
 
     root, site, items = prepared.root, prepared.site, prepared.site.trust_items
-    if warning := require_trust(root, items(), asked, is_whole=True):
+    has_rows = not prepared.is_remote
+    if warning := require_trust(root, items(), asked, is_whole=True, needs_database=has_rows):
         tell(warning)
     settings = read_settings(root)
     shares = settings.loop.remote is not None and settings.git.rows is not None

@@ -107,6 +107,7 @@ def _trust_items(project: Path, *, yes: bool) -> None:
     from ralphgen.emit.trust import database_items, worker_items
     from ralphgen.emit.workflows import compile_server
     from ralphgen.kits.project import Project as Inspected
+    from ralphgen.kits.registry import read_settings
     from ralphgen.project.root import database_place, has_database, written_root
     from ralphgen.sessions.create import project_items
 
@@ -117,6 +118,8 @@ def _trust_items(project: Path, *, yes: bool) -> None:
         is_new = _recorded(root, worker_items(Inspected(root)), yes=yes) or is_new
         done = "approved the settings" if is_new else "no new settings to approve"
         say(f'{done}; next: "ralphgen init" creates the database, then run "ralphgen trust" again')
+        if read_settings(root).loop.remote is not None:
+            say('a worker needs no database; next: "ralphgen loop --server URL --worktrees"')
         return
     is_new = _recorded(root, project_items(root), yes=yes, marks=True)
     compile_server(root)

@@ -619,12 +619,18 @@ def items_at(root: Path, commit: str) -> list[TrustItem]:
 
 
 def require_trust(
-    root: Path, items: Sequence[TrustItem], ask: Ask, *, is_whole: bool = False
+    root: Path,
+    items: Sequence[TrustItem],
+    ask: Ask,
+    *,
+    is_whole: bool = False,
+    needs_database: bool = True,
 ) -> str:
     """Ask for the items that are not trusted; return why a yes was not recorded, if so.
 
     With `is_whole` the items cover all the content of the folder, so that a yes accepts the folder.
-    Raises `UntrustedError` if the user says no or cannot be asked.
+    Raises `UntrustedError` if the user says no or cannot be asked. With `needs_database` its hint
+    names a missing database.
     """
     foreign = untrusted(root, items)
     if foreign and not ask([item.shown for item in foreign]):
@@ -632,7 +638,7 @@ def require_trust(
         listed = "\n".join(f"  {plain(item.shown)}" for item in foreign)
         hint = 'review and approve with "ralphgen trust"'
         with suppress(RalphgenError):  # a database outside of the project is not looked for
-            if not has_database(root):
+            if needs_database and not has_database(root):
                 hint = f'create the database with "ralphgen init", then {hint}'
         raise UntrustedError(text, hint, listed)
     if is_below_launch():  # an agent's edit is not consent

@@ -1,14 +1,17 @@
 """Programs that a clone makes the user run require the user's recorded consent."""
 
+import base64
 import json
 import os
 import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from command_line import RALPHGEN, ralphgen, started_beside
+from proved_projects import git
 from trusting import MODE, add, configure, task_session
 
 pytestmark = pytest.mark.slow
@@ -87,6 +90,27 @@ def test_a_server_in_the_database_is_another_reason_to_ask(clone: Path) -> None:
     assert (
         0 == ralphgen("session", "create", "braindump", "--project", clone).returncode
     )  # starts it not
+
+
+def test_a_worker_is_not_sent_to_create_a_database(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.rmtree(clone / ".ralph/db")
+    configure(clone, f'{SETUP}remote = "origin"\n')
+    git(clone, "init", "-q")
+    git(clone, "remote", "add", "origin", "https://example.com/x.git")
+    git(clone, "commit", "-q", "--allow-empty", "-m", "x")
+    facts = base64.urlsafe_b64encode(b'{"wrk": "mac-2"}').decode()
+    monkeypatch.setenv("RALPH_WORKER_TOKEN", f"x.{facts}.x")
+    loop = ("loop", "--server", "http://127.0.0.1:1/mcp", "--worktrees", "-C", clone)
+
+    refused = ralphgen(*loop)
+    approved = ralphgen("trust", "--yes", "-C", clone)
+
+    assert refused.stderr.endswith('\nhint: review and approve with "ralphgen trust"\n')
+    assert approved.stderr.endswith(
+        'a worker needs no database; next: "ralphgen loop --server URL --worktrees"\n'
+    )
 
 
 def test_a_session_after_regen_does_not_ask_for_the_users_edit(own: Path) -> None:
