@@ -74,7 +74,7 @@ from ralphgen.project.root import (
 from ralphgen.project.schema import ProjectRows, open_rows
 from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.files.git import ATTRIBUTES
-from ralphgen.runtime.files.main_tree import tree_top
+from ralphgen.runtime.files.main_tree import home_top, repository_of, tree_top
 from ralphgen.runtime.files.protection import (
     CLIENT_FILES,
     CLIENT_FOLDERS,
@@ -948,6 +948,7 @@ REMOTE_SETTINGS = (
     *(r"remote\..*", r"core\.(sshcommand|gitproxy)", r"ssh\..*"),
     *(r"credential\..*", r"http\..*", r"url\..*"),
 )
+ADDRESSES = (r"remote\..*\.(url|pushurl)",)
 # Another kind of address is a path, whose repository has hooks, or names a program of git.
 NETWORK_ADDRESS = re.compile(r"(https?|ssh|git)://.*|[^/:]+@[^/:]+:(?!:).*", re.DOTALL)
 
@@ -968,10 +969,13 @@ def git_items(root: Path, *, remote: bool) -> list[TrustItem]:
 
 
 def trusted_settings(root: Path) -> list[tuple[str, str]]:
-    """Return the repository's settings that git may use: harmless and trusted ones."""
+    """Return the repository's settings that git may use: harmless and trusted ones.
+
+    A relative path of a remote becomes absolute: git runs in another folder.
+    """
     trusted = read_record(root).digests
     return [
-        (key, value)
+        (key, _absolute(root, value) if _matches(key, ADDRESSES) else value)
         for key, value in settings_of(root)
         if _is_data(key, value)
         or (
@@ -981,8 +985,15 @@ def trusted_settings(root: Path) -> list[tuple[str, str]]:
     ]
 
 
+def _absolute(root: Path, address: str) -> str:
+    """Return an address of a remote, with a path from the top of the main worktree."""
+    tree = repository_of(str(root))
+    is_path = ":" not in address.partition("/")[0]  # as git decides
+    return str(Path(home_top(tree), address)) if is_path and tree is not None else address
+
+
 def _is_data(key: str, value: str) -> bool:
-    is_address = _matches(key, (r"remote\..*\.(url|pushurl)",))
+    is_address = _matches(key, ADDRESSES)
     return _matches(key, DATA_SETTINGS) or (
         is_address and NETWORK_ADDRESS.fullmatch(value) is not None
     )

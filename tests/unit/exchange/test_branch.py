@@ -21,6 +21,7 @@ from row_branches import (
     rows_of,
     synced,
     tip,
+    trusted,
 )
 
 pytestmark = pytest.mark.slow
@@ -187,6 +188,24 @@ def test_two_values_for_a_column_stop_until_one_side_is_chosen(first: Path) -> N
     assert [("Two", "h", "high")] == query(other, sql)
     synced(first)
     assert rows_of(first) == rows_of(other)
+
+
+@pytest.mark.parametrize("place", [".", "linked"])
+def test_a_relative_address_of_the_remote_starts_at_the_main_worktree(
+    first: Path, place: str
+) -> None:
+    git(first, "remote", "set-url", "origin", "../origin")
+    trusted(first)
+    root = first
+    if place == "linked":
+        root = first.parent / "elsewhere/linked"
+        git(first, "worktree", "add", "--quiet", "--detach", str(root))
+    add_task(first, "Sell")
+
+    done = synced(root)
+
+    assert "nothing to change; all rows are pushed\n" == done.stderr
+    assert tip(first) == tip(first.parent / "origin")
 
 
 def test_removals_follow(first: Path) -> None:
