@@ -811,7 +811,7 @@ class HttpSettings(_Strict):
 
     `url` is the public address, and `id` what tokens name the project by: `regen` writes it once.
     `key_env` names the variable that has the key of the tokens. `pool` is how many sessions a
-    worker holds open, `rate` how many requests in a second it takes of one session, `max_body` the
+    process holds open, `rate` how many requests in a second it takes of one session, `max_body` the
     most bytes of a request, `timeout` and `drain` are seconds.
     """
 

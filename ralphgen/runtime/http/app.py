@@ -139,7 +139,7 @@ STATUS = {
 
 
 class HttpApp:
-    """Answers the requests to one worker.
+    """Answers the requests to one process.
 
     `routes` are the paths of the kits, with their names. `places` limits the concurrent requests of
     a session. `ready` returns the reason why this server should get no requests, in a sentence, and

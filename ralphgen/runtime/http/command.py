@@ -34,7 +34,7 @@ USAGE = (
 HOST, PORT = "127.0.0.1", 8722
 REFUSED = 2
 BACKLOG = 1_024
-AT_ONCE = 64  # requests of one session that a worker answers at once
+AT_ONCE = 64  # requests of one session that a process answers at once
 
 
 class HttpCommand:
@@ -113,7 +113,7 @@ def _kits(names: Sequence[str], folder: str, settings: Settings) -> Kits:
     found: dict[str, Kit] = {name: emitted(name, "KIT") for name in names}
     for kit in found.values():
         for tool in kit.tools:
-            tool.function()  # imported once, before any worker is forked
+            tool.function()  # imported once, before any process is forked
     manifest = read_manifest(folder)
     policy = emitted_policy(manifest)
     return Kits(folder, found, policy, settings["kits"], manifest["ralphgen"])
@@ -157,7 +157,7 @@ def _serve(asked: HttpCommand, folder: str, settings: Settings) -> int:
     host = f"[{asked.host}]" if ":" in asked.host else asked.host
     for kit in kits.names:
         place = f"http://{host}:{port}{url.path}/{kit}"
-        sys.stderr.write(f"server.py: {kit} is served at {place} by {workers} workers\n")
+        sys.stderr.write(f"server.py: {kit} is served at {place} by {workers} processes\n")
     sys.stderr.flush()
     patience = asked.notice + settings["drain"]
     return Supervisor(workers, run, metrics, patience, listening.close).run()
@@ -187,7 +187,7 @@ def _begin_revocations(folder: str, settings: Settings) -> None:
 
 
 def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metrics: Any) -> Any:
-    """Return a function that makes the app of a worker; its imports are loaded now."""
+    """Return a function that makes the app of a process; its imports are loaded now."""
     from .app import Hosts, HttpApp, Places, Rates
     from .fleet import Fleet
     from .sessions import OpenSessions

@@ -27,7 +27,7 @@ OTHER = "other"
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 COUNTERS = {
     "failed_calls": "Calls of tools whose answer is an error.",
-    "restarts": "Workers that were started again.",
+    "restarts": "Processes that were started again.",
 }
 GAUGES = {
     "in_flight": "Requests that are being answered.",
@@ -45,9 +45,9 @@ WORD = 8  # bytes of a number
 
 
 class Metrics:
-    """The numbers of all workers; this process writes only its own `slot`.
+    """The numbers of all processes; this process writes only its own `slot`.
 
-    It is made before the workers are, and each of them takes a separate slot.
+    It is made before the processes are, and each of them takes a separate slot.
     """
 
     __slots__ = ("_numbers", "_slots", "_start")
@@ -58,7 +58,7 @@ class Metrics:
         self._start = 0
 
     def take(self, slot: int) -> None:
-        """Write to a slot from now on; its counters continue from an earlier worker."""
+        """Write to a slot from now on; its counters continue from an earlier process."""
         self._start = slot * len(NAMES)
         for gauge in GAUGES:
             self._numbers[self._start + AT[gauge]] = 0
@@ -80,7 +80,7 @@ class Metrics:
         numbers[start + AT["microseconds"]] += int(seconds * 1_000_000)
 
     def text(self) -> str:
-        """Return all numbers, summed over the workers, in the text format of Prometheus."""
+        """Return all numbers, summed over the processes, in the text format of Prometheus."""
         return "\n".join(self._lines()) + "\n"
 
     def _total(self, name: str) -> int:
@@ -118,7 +118,7 @@ UNSURE = "the server has not looked at its project yet"
 
 
 class Readiness:
-    """A worker's view of the kits that it serves; `policy` is the digest that it began with.
+    """A process's view of the kits that it serves; `policy` is the digest that it began with.
 
     `revocations` is the list of ended sessions, which must be readable. It keeps a workspace of
     each kit, and one thread looks at a time: probes cost next to nothing.
@@ -200,12 +200,12 @@ def policy_digest(folder: str) -> str:
 
 
 DELAY = 0.1  # seconds that a line may wait
-# Bytes that are written whole among the writes of other workers to the same pipe.
+# Bytes that are written whole among the writes of other processes to the same pipe.
 WHOLE = getattr(select, "PIPE_BUF", 512)
 
 
 class RequestLog:
-    """The lines of a worker that wait to be written; who ends it calls `write`."""
+    """The lines of a process that wait to be written; who ends it calls `write`."""
 
     __slots__ = ("_lines",)
 

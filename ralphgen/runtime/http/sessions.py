@@ -1,4 +1,4 @@
-"""Holds sessions open: each with its workspace and its queue, a bounded number in one worker."""
+"""Holds sessions open: each with its workspace and its queue, a bounded number in one process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 class Lease:
     """The claim that a token names, renewed at the first call and every third of its lease.
 
-    No process holds it, since any worker of any machine may answer the next call. `connect` opens a
+    No process holds it: any process of any machine may answer the next call. `connect` opens a
     separate connection, so no call waits for the renewal. `claims` are the token's.
     """
 
@@ -132,7 +132,7 @@ class Kits:
         workspace = found.open_workspace(self.folder, session)
         handlers = Handlers(found, session, tools, workspace, self.version)
         handlers.listening = ()
-        handlers.without_tasks()  # not every worker could be asked after a call
+        handlers.without_tasks()  # not every process could be asked after a call
         for said in (handlers.capabilities, handlers.stateless_capabilities):
             if "resources" in said:
                 said["resources"] = {}  # no open stream could announce changes
@@ -180,7 +180,7 @@ class Kits:
 
 
 class OpenSession:
-    """One session of one kit in one worker; answers its requests in turns.
+    """One session of one kit in one process; answers its requests in turns.
 
     `requests` has one reader for a handshake version and one for the stateless version. `users`
     counts the requests that are being answered; a `closed` session takes no more. `lease` is the
@@ -249,7 +249,7 @@ class OpenSession:
         return begun
 
     def cancel(self, identity: int | str) -> None:
-        """Abandon the call of a request, if this worker waits for it."""
+        """Abandon the call of a request, if this process waits for it."""
         if identity in self._waiting:
             self._waiting[identity].cancel()
 
@@ -309,7 +309,7 @@ class OpenSession:
 
 
 class OpenSessions:
-    """At most `most` sessions that are open in this worker; who has not called for longest goes."""
+    """At most `most` open sessions of this process; the one unused for longest is closed first."""
 
     __slots__ = ("_kits", "_making", "_most", "_open", "_opening")
 

@@ -1,4 +1,4 @@
-"""Keeps worker processes running on one listening socket, until the server ends."""
+"""Keeps server processes running on one listening socket, until the server ends."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
     from .metrics import Metrics
 
-    # Makes the app of a worker, and a function that closes everything that it holds.
+    # Makes the app of a process, and a function that closes everything that it holds.
     Maker = Callable[[], tuple[Any, Callable[[], Awaitable[None]]]]
 
-PAUSE = 0.5  # seconds before a worker is started again that has ended as soon as it began
+PAUSE = 0.5  # seconds before a process is started again that has ended as soon as it began
 SOON = 2.0  # seconds until an end is no longer that soon
-MOST_CONNECTIONS = 1_000  # of one worker at once
-AT_ONCE = 32  # connections that a worker accepts before it reads from open ones
-MOST_TASKS = 4 * MOST_CONNECTIONS  # of one worker: tasks of closed connections end a turn later
-FILES = 4 * MOST_CONNECTIONS  # open files that a worker asks for: its sessions need some too
+MOST_CONNECTIONS = 1_000  # of one process at once
+AT_ONCE = 32  # connections that a process accepts before it reads from open ones
+MOST_TASKS = 4 * MOST_CONNECTIONS  # of one process: tasks of closed connections end a turn later
+FILES = 4 * MOST_CONNECTIONS  # open files that a process asks for: its sessions need some too
 KEPT = 75  # seconds that a connection is kept without a request
-MOST_FAILURES = 5  # such ends of one worker in a row until the server gives up
+MOST_FAILURES = 5  # such ends of one process in a row until the server gives up
 FAILED = 2
 CLOSE = (b"connection", b"close")
 HEADERS = 10.0  # seconds for the headers of a request to come
 MOST_HEADERS = 1 << 16  # bytes of a request that may come without one of its body
-LAST = 0.5  # seconds for one more request on a connection, once the worker ends
-GRACE = 5  # seconds beyond that patience until a worker is killed
+LAST = 0.5  # seconds for one more request on a connection, once the process ends
+GRACE = 5  # seconds beyond that patience until a process is killed
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class LoopReader(Reader):
-    """The thread of a worker's event loop: a call that takes long goes to a separate thread."""
+    """The thread of a process's event loop: a call that takes long goes to a separate thread."""
 
     __slots__ = ()
     longest = 0.05
@@ -88,12 +88,12 @@ class JoinedWrites:
 class PatientProtocol(HttpToolsProtocol):
     """A connection that is closed if the headers of a request do not come in time.
 
-    It is also closed to make room for a new one, if the worker has too many and none has waited
+    It is also closed to make room for a new one, if the process has too many and none has waited
     longer for its client.
 
     uvicorn waits for the next request for `timeout_keep_alive` alone. It waits forever for the
     first request and for an incomplete one. It also keeps headers, and headers after a chunked
-    body, however long they are. When the worker ends, it closes idle connections immediately: a
+    body, however long they are. When the process ends, it closes idle connections immediately: a
     proxy that sends a call just then may not send it again, because the call may have been done.
     """
 
@@ -218,11 +218,11 @@ class PatientServer(uvicorn.Server):
 
 
 class Supervisor:
-    """Runs `count` workers, each a fork of this process that calls `work` with its number.
+    """Runs `count` processes, each a fork of this process that calls `work` with its number.
 
-    The second argument of `work` is a pipe that the workers inherit. They end when it closes: on
+    The second argument of `work` is a pipe that the processes inherit. They end when it closes: on
     request, and when this process is gone. They may continue for `patience` seconds then. No client
-    can connect once the workers too have closed the resource that `close` closes here.
+    can connect once the processes too have closed the resource that `close` closes here.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class Supervisor:
         self._begun: dict[int, tuple[int, float]] = {}  # by process, its number and its start
         self._close = close
         self._count = count
-        self._failures = [0] * count  # consecutive failures of each worker
+        self._failures = [0] * count  # consecutive failures of each process
         self._metrics = metrics
         self._patience = patience
         self._told, self._tell = os.pipe()
@@ -244,15 +244,15 @@ class Supervisor:
         self._work = work
 
     def run(self) -> int:
-        """Run until SIGTERM or SIGINT, and until all workers have ended; return the exit code.
+        """Run until SIGTERM or SIGINT, and until all processes have ended; return the exit code.
 
-        That is 2 where a worker ends again and again as soon as it has begun.
+        That is 2 where a process ends again and again as soon as it has begun.
         """
         exit_code = 0
         for ending in ENDING:
             signal.signal(ending, self._stop)
         gc.collect()
-        gc.freeze()  # garbage collection then copies no page that the workers share
+        gc.freeze()  # garbage collection then copies no page that the processes share
         for one in range(self._count):
             self._start(one)
         while self._begun:
@@ -264,11 +264,11 @@ class Supervisor:
             soon = time.monotonic() - begun < SOON
             self._failures[number] = self._failures[number] + 1 if soon else 0
             if self._failures[number] == MOST_FAILURES:
-                log("error", "http", f"worker {number} ends as soon as it begins ({code})")
+                log("error", "http", f"process {number} ends as soon as it begins ({code})")
                 exit_code = FAILED
                 self._stop()
                 continue
-            log("error", "http", f"worker {number} has ended ({code}) and is started again")
+            log("error", "http", f"process {number} has ended ({code}) and is started again")
             self._metrics.add("restarts")
             if soon:
                 time.sleep(PAUSE)
@@ -289,7 +289,7 @@ class Supervisor:
                 self._work(number, self._told)
                 code = 0
             except Exception:
-                log_exception("http", worker=number)
+                log_exception("http", process=number)
                 raise
             finally:
                 os._exit(code)

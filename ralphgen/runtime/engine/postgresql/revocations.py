@@ -1,4 +1,4 @@
-"""The sessions with revoked tokens: a table of ids; each worker polls it."""
+"""The sessions with revoked tokens: a table of ids; each process polls it."""
 
 from __future__ import annotations
 
