@@ -13,11 +13,11 @@ from ralphgen.spelling import markdown_cell
 INTRODUCTION = """\
 # Resources and prompts
 
-What the server of each kit offers to clients besides tools, in a new project. Whoever subscribes to
-a resource is told when it has changed. Rows of [your own tables](../tables.md) are resources too,
-`ralph://tables/TABLE/KEY`, or `tables://tables/TABLE/KEY` of the server `tables`. Of `ralph` each
-session has one prompt, named like its recipe and holding [its brief][1]; `manual` and `interactive`
-have none.
+The resources and prompts of each kit in a new project. A client that subscribes to a resource gets
+a notification after a change. Rows of [your own tables](../tables.md) are resources too:
+`ralph://tables/TABLE/KEY`, or `tables://tables/TABLE/KEY` of the server `tables`. A session of
+`ralph` has one prompt: [its brief][1], with the name of its recipe. The recipes `manual` and
+`interactive` have no prompt.
 
 [1]: ../launch.md#the-brief
 """

@@ -49,7 +49,7 @@ def _serve(root: Path, *, browse: bool) -> None:
     from ralphgen.board.server import serve
     from ralphgen.terminal.console import refuse_agents
 
-    refuse_agents("board")  # whoever has it works as a person
+    refuse_agents("board")  # an agent could act as the user there
     hints = iter(["press Ctrl-C to stop"])  # said once, below the first address
 
     def announce(address: str) -> None:

@@ -709,7 +709,7 @@ def without_name(server: NamedServer) -> McpServer | RemoteServer:
 
 
 class DisciplineSettings(_Strict):
-    """`[disciplines.<name>]`: what a discipline takes away, and which servers it brings along."""
+    """`[disciplines.<name>]`: the tools that a discipline removes, and the servers that it adds."""
 
     disable: list[Name] = []
     mcp_servers: dict[str, AnyServer] = {}
@@ -734,23 +734,23 @@ class SessionsConfig(_Strict):
 
 
 class ClaimsConfig(_Strict):
-    """`[claims]`: for how many seconds a session holds a task, unless it says that it goes on."""
+    """`[claims]`: the seconds until a claim expires, unless its session renews it."""
 
     lease: Annotated[int, Field(ge=1, le=86_400)] = 900
 
 
 class BriefConfig(_Strict):
-    """`[brief]`: the size of what agents are told when a session begins, and the features in it."""
+    """`[brief]`: the maximum size of a brief, and whether features are in it or a resource."""
 
     max_characters: Annotated[int, Field(ge=2_000, le=1_000_000)] = 16_000
     features: Literal["inline", "resource"] = "inline"
 
 
 class CheckSettings(_Strict):
-    """`[[done.checks]]`: a command that has to end well before a task is done.
+    """`[[done.checks]]`: a command that must pass before a task is done.
 
-    It is `run`, an argument list, or a task of the kit dela, and has `timeout` seconds. Without
-    `disciplines` it is for tasks of all of them.
+    It is an argument list, `run`, or a task of the kit dela, and must end within `timeout` seconds.
+    Without `disciplines` it applies to the tasks of every discipline.
     """
 
     name: Line
@@ -761,10 +761,10 @@ class CheckSettings(_Strict):
 
 
 class DoneSettings(_Strict):
-    """`[done]`: what proves that a task is done.
+    """`[done]`: the checks that prove a task, and rules on files.
 
-    `protect` and `watch` are globs of files below the project's folder: those that a session may
-    not change, and those of which it is told that they were changed.
+    `protect` and `watch` are globs below the project's directory. A session may not change files of
+    `protect`. The summary comment of a task names the changed files of `watch`.
     """
 
     checks: list[CheckSettings] = []
@@ -776,7 +776,7 @@ class AgentSettings(_Strict):
     """`[loop.agents.<name>]`: a program that works in sessions, run without a shell.
 
     In its arguments `{config}`, `{prompt_file}` and `{system_file}` are replaced by paths. With
-    `reports_cost` its last line tells what it has cost.
+    `reports_cost`, its last line always contains its cost, so that budgets need no rate.
     """
 
     command: Command

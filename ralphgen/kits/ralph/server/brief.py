@@ -114,9 +114,9 @@ class Section:
 
 
 def fit(sections: Sequence[Section], most: int) -> None:
-    """Cut sections until all of them together have at most `most` characters, or none is left.
+    """Cut sections, lowest rank first, until they have at most `most` characters together.
 
-    Whatever stands between them counts too.
+    The separators between them count. Sections without a rank are never cut.
     """
     total = sum(len(section.text()) + len(BETWEEN) for section in sections) - len(BETWEEN)
     ranked = [(section.rank, at) for at, section in enumerate(sections) if section.rank is not None]

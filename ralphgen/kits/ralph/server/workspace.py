@@ -254,7 +254,7 @@ def refuse_another_project(workspace: Workspace) -> None:
                     f"{shortened(session.project[key])}, but this one has {shortened(value)}"
                 )
     for discipline in (session.discipline, session.target):
-        if discipline is not None:  # what an unknown one takes away would be missed
+        if discipline is not None:  # an unknown one would remove no tools
             refuse_unknown(workspace.database, tables.disciplines, discipline, "discipline")
     if session.feature is not None:
         refuse_unknown(workspace.database, tables.features, session.feature, "feature")
