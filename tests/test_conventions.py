@@ -33,7 +33,6 @@ CORE = "ralphgen.runtime."  # the runtime of every kit's server; emitted as `run
 LAYERS = {
     "runtime": (
         ("runtime.errors", "runtime.system"),
-        ("runtime.failures",),
         ("runtime.loader",),
         ("runtime.deferred", "runtime.encoding"),
         ("runtime.values",),

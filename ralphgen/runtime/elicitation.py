@@ -10,8 +10,7 @@ from __future__ import annotations
 import _thread
 
 from .encoding import sha256_hex, write_json
-from .errors import ToolError, one_line
-from .failures import AskError
+from .errors import AskError, ToolError, one_line
 from .values import check_arguments
 
 TYPE_CHECKING = False

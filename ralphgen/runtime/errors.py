@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
@@ -87,3 +88,34 @@ def _words(data: object) -> str:
     if isinstance(data, dict):
         data = ", ".join(f"{name} {value}" for name, value in data.items())
     return one_line(str(data))
+
+
+class CodedError(ToolError):
+    """A failure with a kit-specific code, and facts about it as a JSON object.
+
+    The kit's `refusals` determines how both are answered.
+    """
+
+    def __init__(self, code: str, message: str, **facts: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.facts = facts
+
+
+class AskError(ToolError):
+    """The call needs the user's answer to `question`; it is repeated with that answer.
+
+    The text is the refusal if the user cannot be asked; it is empty if the call continues without.
+    """
+
+    def __init__(self, refusal: str, question: Any) -> None:
+        super().__init__(refusal)
+        self.question = question
+
+
+class NotThereError(ToolError):
+    """There is nothing of the URI, the cursor or the name that a client asked for."""
+
+
+class ContextError(StartError):
+    """The subject of a session is not in this project: only another session can start."""

@@ -12,8 +12,7 @@ from .encoding import (
     write_written_json,
     written_number,
 )
-from .errors import ToolError
-from .failures import NotThereError
+from .errors import NotThereError, ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from mcp import MCPError
 from wire import Wire, running
 
 from ralphgen.kits.registry import KITS
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.kit import Kit
 from ralphgen.runtime.protocol.handlers import tool_methods
 from ralphgen.runtime.tool import READ_ONLY, STRING, Tool

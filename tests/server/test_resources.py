@@ -15,7 +15,7 @@ from mcp import MCPError
 from wire import MODERN, Wire, running
 
 from ralphgen.kits.ralph.server.resources import located, spelled
-from ralphgen.runtime.failures import NotThereError
+from ralphgen.runtime.errors import NotThereError
 
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
 ERAS = pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])

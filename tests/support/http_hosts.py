@@ -12,7 +12,7 @@ import pytest
 from lifelines import PATIENCE
 
 from ralphgen.kits.rye.server.http import HttpRequest, Response, begin
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes import Jobs
 
 

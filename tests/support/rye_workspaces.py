@@ -16,7 +16,7 @@ from ralphgen.kits.rye.server.signing import sign
 from ralphgen.kits.rye.server.spaces import Item, read_item
 from ralphgen.kits.rye.server.workspace import Rye
 from ralphgen.runtime.deferred import settled
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.policy import Policy, Recipe
 from ralphgen.runtime.session import Session
 

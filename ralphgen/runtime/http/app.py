@@ -17,13 +17,13 @@ from ..errors import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
+    ContextError,
     RefusedError,
     StartError,
     log,
     log_exception,
     one_line,
 )
-from ..failures import ContextError
 from ..protocol import messages
 from ..protocol.calls import refused, unreadable
 from ..protocol.messages import (

@@ -10,13 +10,13 @@ from ..deferred import DeferredResult
 from ..errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    ContextError,
     DeferError,
     RefusedError,
     StartError,
     ToolError,
     log,
 )
-from ..failures import ContextError
 from ..policy import FULL
 from ..protocol import messages
 from ..protocol.background import Worker, outcome_of

@@ -14,8 +14,14 @@ import time
 
 from ..deferred import DeferredResult, Waiter, settled, take_time, wait_as
 from ..encoding import sha256_hex
-from ..errors import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_PARAMS, DeferError, RefusedError
-from ..failures import NotThereError
+from ..errors import (
+    CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    DeferError,
+    NotThereError,
+    RefusedError,
+)
 from ..system import os
 from ..values import shortened
 from . import messages

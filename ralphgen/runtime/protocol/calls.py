@@ -22,14 +22,16 @@ from ..errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     PARSE_ERROR,
+    AskError,
+    CodedError,
     DeferError,
+    NotThereError,
     RefusedError,
     StartError,
     ToolError,
     log,
     log_exception,
 )
-from ..failures import AskError, CodedError, NotThereError
 from ..statements import in_child
 from ..tool import named
 from .messages import half_pair, refusal_line, refuse_cursor

@@ -185,7 +185,7 @@ def guarded(
         except (DeferError, RefusedError):
             raise
         except ToolError as error:
-            from ..failures import NotThereError
+            from ..errors import NotThereError
 
             if isinstance(error, NotThereError):
                 told = data or {"method": request}

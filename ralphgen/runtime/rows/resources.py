@@ -9,8 +9,7 @@ import json
 import re
 
 from ..deferred import then
-from ..errors import ToolError
-from ..failures import NotThereError
+from ..errors import NotThereError, ToolError
 from ..policy import OWN
 from ..statements import in_child
 from ..values import decode_segment, fitted, shortened

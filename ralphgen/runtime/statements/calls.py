@@ -15,8 +15,7 @@ import sys
 import time
 
 from ..deferred import DeferredResult, Waiter, wait_as
-from ..errors import StartError, ToolError, log_exception
-from ..failures import NotThereError
+from ..errors import NotThereError, StartError, ToolError, log_exception
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -93,7 +93,7 @@ def test_the_list_of_tools_loads_no_answers_to_other_requests(project: Path) -> 
     lines = session(HANDSHAKES[-1], ("tools/list", {}))
     call = ("tools/call", {"name": "get_task", "arguments": {"id": 1}})
     loaded_later = {f"runtime.protocol.{name}" for name in ("calls", "background")}
-    loaded_later |= {"runtime.failures", "runtime.prompt"}
+    loaded_later |= {"runtime.elicitation"}
     loaded_later |= {"runtime.ralph.prompts", "runtime.engine.sqlite.journal"}
 
     assert set() == loaded_later & imported_by(project, lines)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from ralphgen.runtime.errors import RefusedError
-from ralphgen.runtime.failures import NotThereError
+from ralphgen.runtime.errors import NotThereError, RefusedError
 from ralphgen.runtime.values import shortened
 
 from .jobs import end_facts, task_output

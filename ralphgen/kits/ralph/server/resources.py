@@ -7,8 +7,7 @@ import os
 import re
 
 from ralphgen.runtime.encoding import write_json
-from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.failures import NotThereError
+from ralphgen.runtime.errors import NotThereError, ToolError
 from ralphgen.runtime.tasks import comments, refuse_unknown
 from ralphgen.runtime.tasks.claims import LIMIT, SHOWN, dependents, rows_by_id
 from ralphgen.runtime.tasks.rows import plain

@@ -177,7 +177,7 @@ class Workspace(OpenProject):
             try:
                 refuse_another_project(self)
             except ToolError as error:
-                from ralphgen.runtime.failures import ContextError
+                from ralphgen.runtime.errors import ContextError
 
                 hint = "create a new session"
                 if self.session.project is None:  # the file beside the server names no project

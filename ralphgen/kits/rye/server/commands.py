@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.files import is_within, path_within
 from ralphgen.runtime.processes import ClosedError, FullError, NotRunningError, Pipes
 from ralphgen.runtime.processes.secrets import Masker

@@ -9,7 +9,7 @@ import time
 
 from ralphgen.runtime.deferred import DeferredResult, take_time
 from ralphgen.runtime.encoding import sha256_hex
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values import MAX_CHARACTERS, fitted, shorten_record, size
 
 from . import values as schemas

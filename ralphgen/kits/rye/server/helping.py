@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 from .values import VALIDATION_FAILED, shown
 

@@ -7,7 +7,7 @@ import json
 import re
 import time
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.loader import add_packages
 from ralphgen.runtime.processes import FullError, Latch
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values import MAX_CHARACTERS, fitted, size
 
 from .formats.tools import parse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 from .values import INVALID_QUERY
 

@@ -9,8 +9,7 @@ import os
 import re
 import time
 
-from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError, one_line
 from ralphgen.runtime.files import NO_LINK, NotAFileError, open_file
 
 from .queries import FIELDS, LONGEST_WORD, fold

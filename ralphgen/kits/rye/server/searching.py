@@ -6,8 +6,7 @@ import re
 import time
 
 from ralphgen.runtime.deferred import take_time
-from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError, one_line
 from ralphgen.runtime.values import fitted, leading, nearest
 
 from .queries import (

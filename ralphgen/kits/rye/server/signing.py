@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.files import reason
 from ralphgen.runtime.values import AROUND, MAX_CHARACTERS, fitted
 

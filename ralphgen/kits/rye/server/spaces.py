@@ -6,7 +6,7 @@ import os
 import re
 import stat
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.files import has_links, is_within, read_file, reason, replace_file
 from ralphgen.runtime.values import nearest
 

@@ -6,7 +6,7 @@ import os
 import re
 
 from ralphgen.runtime.encoding import sha256_hex
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.files import NO_LINK, NotAFileError, open_file, reason, replace_file
 from ralphgen.runtime.loader import add_packages
 

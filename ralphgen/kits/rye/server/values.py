@@ -6,8 +6,7 @@ import json
 import os
 import re
 
-from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError, one_line
 from ralphgen.runtime.loader import add_packages
 from ralphgen.runtime.values import nearest
 

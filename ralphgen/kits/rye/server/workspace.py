@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.files import is_within
 from ralphgen.runtime.kit import project_places
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.failures import NotThereError
+from ralphgen.runtime.errors import NotThereError
 from ralphgen.runtime.prompt import Prompt
 
 from .store import problem_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.failures import NotThereError
+from ralphgen.runtime.errors import NotThereError
 from ralphgen.runtime.values import shortened
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ from rye_projects import put, python_tool, yaml_tool
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.commands import ToolEnvironment, allowed
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 PYTHON = {"type": "venv_python", "var": "RYE_PYTHON"}
 

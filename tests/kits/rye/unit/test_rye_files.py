@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from ralphgen.kits.rye.server.spaces import LARGEST, Item, Space, has_no_link, read_item, write_item
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 CODE_TO_WRITE = """
 import sys
@@ -27,7 +27,7 @@ while True:
 """
 CODE_WITHOUT_RIGHTS = """
 import os, sys
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.kits.rye.server.spaces import write_item
 from ralphgen.kits.rye.server.spaces import Item, Space
 item = Item("tool", "git", ".py", Space("project", sys.argv[1]))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ralphgen.kits.rye.server.http import ready_request, url_of
 from ralphgen.kits.rye.server.values import Filling
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 VARIABLES = {"HOME": "/far/x", "EMPTY": "", "BASE": "https://api.example.com"}
 

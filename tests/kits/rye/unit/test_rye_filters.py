@@ -8,7 +8,7 @@ import pytest
 from rye_searching import answer, put
 from rye_workspaces import Workspace, opened
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from http_hosts import Asked, Host, Write, answering, host
 from lifelines import PATIENCE, until
 
 from ralphgen.kits.rye.server.http import METHODS, HttpRequest, Response, begin
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes import Jobs
 
 MOST = 1 << 20

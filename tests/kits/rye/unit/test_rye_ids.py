@@ -23,7 +23,7 @@ from ralphgen.kits.rye.server.spaces import (
     read_item,
     write_item,
 )
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 CANARY = "nobody may read this"
 OWN = "of the space"

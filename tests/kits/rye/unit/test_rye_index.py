@@ -18,8 +18,7 @@ from ralphgen.kits.rye.server import search_index as index
 from ralphgen.kits.rye.server.search_index import MOST_TABLES
 from ralphgen.kits.rye.server.spaces import LARGEST
 from ralphgen.runtime.deferred import take_time
-from ralphgen.runtime.errors import DeferError
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError, DeferError
 
 
 @pytest.fixture
@@ -226,7 +225,7 @@ connect = _sqlite3.connect
 _sqlite3.connect = lambda *given, **named: connect(*given, factory=Connection, **named)
 
 from ralphgen.runtime.deferred import take_time
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.kits.rye.server.search_index import Index
 
 try:

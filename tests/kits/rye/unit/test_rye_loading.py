@@ -13,7 +13,7 @@ from rye_projects import EXTENSIONS, FOLDERS, INTERNALS, directive, knowledge, p
 from ralphgen.kits.rye.server.loading import load
 from ralphgen.kits.rye.server.spaces import TYPES
 from ralphgen.kits.rye.server.workspace import Rye, open_workspace
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.policy import WHOLE, Grants
 from ralphgen.runtime.session import Session
 from ralphgen.runtime.values import MAX_CHARACTERS, size

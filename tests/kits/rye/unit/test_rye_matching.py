@@ -18,7 +18,7 @@ from rye_searching import distance, scored, words_of
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.queries import MOST_WILDCARDS
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 FIELDS = ("name", "title", "description", "category", "tags", "body")
 IDS = ("ab", "area/ba", "area/b_a")

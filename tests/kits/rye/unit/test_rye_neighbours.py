@@ -9,7 +9,7 @@ from rye_projects import python_tool
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.signing import sign
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 pytestmark = pytest.mark.slow
 

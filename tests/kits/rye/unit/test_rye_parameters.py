@@ -7,7 +7,7 @@ import pytest
 
 from ralphgen.kits.rye.server import values as parameters
 from ralphgen.kits.rye.server.formats import directives as inputs
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 INTEGER = {"type": "integer"}
 NESTED = {

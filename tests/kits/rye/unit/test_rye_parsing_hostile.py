@@ -20,7 +20,7 @@ from ralphgen.kits.rye.server.spaces import (
     Space,
 )
 from ralphgen.kits.rye.server.values import PARSING_ERROR
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 pytestmark = pytest.mark.slow
 

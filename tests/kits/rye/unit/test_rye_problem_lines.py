@@ -11,7 +11,7 @@ from ralphgen.kits.rye.server.loading import load
 from ralphgen.kits.rye.server.searching import search
 from ralphgen.kits.rye.server.signing import sign
 from ralphgen.kits.rye.server.trust import Signature, line_of, with_line
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 SIGNATURE = Signature("0" * 64, "2026-02-03T04:05:06Z")
 STALE = "kiwi-mcp:validated:x"  # removed when the item is signed again

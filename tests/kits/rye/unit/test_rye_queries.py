@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.rye.server.queries import Both, Either, Leaf, Without, parse_query
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 
 def spelled(node: object) -> str:

@@ -14,7 +14,7 @@ from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.queries import allowed_distance, distance_between, pattern_near
 from ralphgen.kits.rye.server.searching import search
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 
 def mistyped(word: str, mistakes: int) -> set[str]:

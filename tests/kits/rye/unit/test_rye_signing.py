@@ -10,7 +10,7 @@ from rye_workspaces import Workspace, item_at, refused, signed, state
 from ralphgen.kits.rye.server.signing import replace_unchanged
 from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL, TYPES
 from ralphgen.kits.rye.server.trust import MODIFIED, VALID, digest_of, own_key
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 TIME = "2026-02-11T09:30:00Z"
 PAYLOAD = re.compile(

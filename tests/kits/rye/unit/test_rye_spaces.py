@@ -16,7 +16,7 @@ from ralphgen.kits.rye.server.spaces import (
     Space,
     Spaces,
 )
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 PRIMITIVE = "rye/core/primitives/subprocess"
 Lay = Callable[..., Path]

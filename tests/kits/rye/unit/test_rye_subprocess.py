@@ -17,7 +17,7 @@ from ralphgen.kits.rye.server.commands import (
     RunningCommand,
     begin,
 )
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes import Jobs
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from rye_worlds import World
 
 from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL, TYPES, Item, read_item
 from ralphgen.kits.rye.server.trust import MODIFIED, UNSIGNED, UNTRUSTED, VALID, with_line
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from ralphgen.kits.rye.server.trust import (
     Trust,
     own_key,
 )
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 
 POLICIES = ("off", "warn", "integrity", "trusted")
 STATES = (VALID, UNSIGNED, MODIFIED, UNTRUSTED)

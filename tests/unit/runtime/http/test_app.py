@@ -10,8 +10,7 @@ import jwt
 import pytest
 
 from ralphgen.runtime.engine.sqlite.revocations import RevokedSessions, create
-from ralphgen.runtime.errors import StartError
-from ralphgen.runtime.failures import ContextError
+from ralphgen.runtime.errors import ContextError, StartError
 from ralphgen.runtime.http import app as app_module
 from ralphgen.runtime.http.app import Hosts, HttpApp, Places, Rates
 from ralphgen.runtime.http.metrics import Metrics

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import re
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values import nearest
 
 from ..values import FALSE, MAX_INSERTED, NAMES, TRUE, VALIDATION_FAILED, as_text, shown, value_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 
-from ralphgen.runtime.failures import CodedError
+from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.loader import add_packages
 
 from ..spaces import BUILT_IN, DIRECTIVE, KNOWLEDGE, PRIMITIVES, SYSTEM, TOOL
