@@ -16,8 +16,9 @@ from ralphgen.planning.server import KitDefinition, full_catalog
 from ralphgen.project.git import ask_git, read_files_of_git, work_tree_around
 from ralphgen.project.inspect import loosened_facts
 from ralphgen.project.root import FOLDER
-from ralphgen.runtime import tool as runtime_tool
+from ralphgen.runtime import kit as runtime_kit
 from ralphgen.runtime.errors import StartError
+from ralphgen.runtime.kit import Tool
 from ralphgen.runtime.policy import (
     ANY,
     FULL,
@@ -32,7 +33,6 @@ from ralphgen.runtime.policy import (
     Policy,
     Recipe,
 )
-from ralphgen.runtime.tool import Tool
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ def _value(node: ast.expr | None, names: Names) -> Any:
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
             return -number
         case ast.Name(id=name):
-            return names[name] if name in names else vars(runtime_tool)[name]
+            return names[name] if name in names else vars(runtime_kit)[name]
         case ast.Call(func=ast.Name(id="Recipe")):
             return _keywords(node, "Recipe", names)
         case _:

@@ -26,7 +26,7 @@ from ralphgen.planning.model import (
     Workflow,
 )
 from ralphgen.project.model import Structured
-from ralphgen.runtime import tool as runtime_tool
+from ralphgen.runtime import kit as runtime_kit
 from ralphgen.runtime.policy import ALL, FULL, Policy, Recipe
 from ralphgen.spelling import (
     Construction,
@@ -101,8 +101,8 @@ RUNTIME_IMPORT = re.compile(r"^(\s*(?:from|import) )ralphgen\.runtime\b", re.MUL
 IMPORT = re.compile(r"^\s*from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 NAME = re.compile(r"\w+")
 ANSWERS = "The JSON Schemas of answers, for clients that use structured content."
-# The values of `runtime/tool.py` that emitted modules import, by identity: equal ones are spelled.
-SHARED = {id(value): name for name, value in vars(runtime_tool).items() if isinstance(value, dict)}
+# The values of `runtime/kit.py` that emitted modules import, by identity: equal ones are spelled.
+SHARED = {id(value): name for name, value in vars(runtime_kit).items() if isinstance(value, dict)}
 HTTP = "runtime/http/command.py"  # the first module of a server that speaks HTTP
 
 
@@ -243,7 +243,7 @@ def _tools(kit: KitPlan, noun: str) -> str:
     data = {tool.data.name: tool.data for tool in tools if tool.data is not None}
     constants = {name: values for tool in tools for name, values in tool.constants.items()}
     spelled = [(tool, _spelled(tool.hints), _properties(tool)) for tool in tools]
-    imports = {"runtime.tool": {*_names([parts for _, *parts in spelled]), "Tool"}}
+    imports = {"runtime.kit": {*_names([parts for _, *parts in spelled]), "Tool"}}
     for one in data.values():
         imports.setdefault(one.module, set()).update(_names(one.call))
     return rendered(

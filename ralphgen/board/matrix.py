@@ -17,9 +17,9 @@ from ralphgen.planning.model import (
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.model import OwnRecipe, Removal
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.kit import Tool
 from ralphgen.runtime.policy import ANY, OWN, RULES, WITHIN, Policy
 from ralphgen.runtime.session import ROWS, Session
-from ralphgen.runtime.tool import Tool
 
 BYTES_A_TOKEN = 3.2
 PURPOSES = {kit.key: {tool.name: tool.purpose for tool in kit.tools} for kit in KITS}

@@ -23,11 +23,11 @@ from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.model import OwnTool, ProjectFacts
 from ralphgen.project.own_tools import FOLDER
 from ralphgen.project.queries import PreparedQuery
-from ralphgen.runtime import tool as runtime_tool
+from ralphgen.runtime import kit as runtime_kit
 from ralphgen.runtime.encoding import DIGITS
 from ralphgen.runtime.engine.queries import ROWS, SECONDS
+from ralphgen.runtime.kit import CURSOR, DESTRUCTIVE, NON_DESTRUCTIVE, READ_ONLY
 from ralphgen.runtime.policy import GRANTS, REQUIRED
-from ralphgen.runtime.tool import CURSOR, DESTRUCTIVE, NON_DESTRUCTIVE, READ_ONLY
 from ralphgen.spelling import Construction, Lines, Value, constant
 
 OWN_TOOLS = "own_tools"
@@ -81,7 +81,7 @@ def _own_tool(tool: OwnTool, hide: Names) -> PlannedTool:
     return PlannedTool(
         tool.name,
         module=OWN_TOOLS,
-        hints=getattr(runtime_tool, tool.hints),
+        hints=getattr(runtime_kit, tool.hints),
         description=tool.sentence,
         arguments=tuple(
             Argument(

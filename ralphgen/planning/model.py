@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ralphgen.project.model import Structured
+from ralphgen.runtime.kit import Tool
 from ralphgen.runtime.policy import FULL, OPTIONAL, USER, WORDS, Policy
 from ralphgen.runtime.protocol.answers import add_schemas
 from ralphgen.runtime.session import BY_COMMAND, ROWS, Session
-from ralphgen.runtime.tool import Tool
 from ralphgen.spelling import Construction, Value
 
 Names = tuple[str, ...]

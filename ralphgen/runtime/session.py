@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from typing import Any
 
+    from .kit import Tool
     from .policy import Policy
-    from .tool import Tool
 
 
 CONTEXT_VERSION = 1

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from ralphgen.kits.project import Project
 from ralphgen.planning.model import listed_tools
 from ralphgen.runtime.encoding import DIGITS, JSON
-from ralphgen.runtime.tool import portable
+from ralphgen.runtime.kit import portable
 
 TYPES = {"string", "integer", "number", "boolean", "array", "object"}
 # Gemini's Schema has no other keyword; some of its clients refuse unknown ones.

@@ -12,9 +12,8 @@ from wire import Wire, running
 
 from ralphgen.kits.registry import KITS
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.kit import Kit
+from ralphgen.runtime.kit import READ_ONLY, STRING, Kit, Tool
 from ralphgen.runtime.protocol.handlers import tool_methods
-from ralphgen.runtime.tool import READ_ONLY, STRING, Tool
 
 
 class Nobody:

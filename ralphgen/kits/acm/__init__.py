@@ -33,7 +33,7 @@ from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.rendering import package_texts
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tool import READ_ONLY
+from ralphgen.runtime.kit import READ_ONLY
 
 NOT_YET = "Stage {value} is not yet supported. Supported stages: discover, design, develop."
 PROJECT_PATH = typed("project_path", "string", "Project root path (default: this project)")

@@ -28,7 +28,7 @@ from ralphgen.planning.server import KitDefinition
 from ralphgen.project.config import RelativePath
 from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.runtime.files import path_within
-from ralphgen.runtime.tool import (
+from ralphgen.runtime.kit import (
     CURSOR,
     DESTRUCTIVE,
     INTEGER,

@@ -35,7 +35,7 @@ from ralphgen.planning.model import (
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import ProjectFacts
 from ralphgen.runtime.engine.ledger import MARKER
-from ralphgen.runtime.tool import STRINGS
+from ralphgen.runtime.kit import STRINGS
 from ralphgen.spelling import Lines, Name, argument_name
 
 WORKFLOWS = (

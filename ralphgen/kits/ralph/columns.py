@@ -11,9 +11,9 @@ from ralphgen.project.model import Column, ProjectFacts, Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.engine.ledger import KEPT, MARKER
 from ralphgen.runtime.engine.schema import fold
+from ralphgen.runtime.kit import INTEGER, INTEGERS, NUMBER, STRING, STRINGS
 from ralphgen.runtime.policy import Policy, Recipe
 from ralphgen.runtime.tasks.rows import STATUSES
-from ralphgen.runtime.tool import INTEGER, INTEGERS, NUMBER, STRING, STRINGS
 from ralphgen.spelling import argument_name, constant, sql_name, sql_text
 
 PRIORITIES = ("low", "medium", "high", "critical")

@@ -25,8 +25,7 @@ from ralphgen.planning.model import (
 )
 from ralphgen.project.lookup import CONFIG
 from ralphgen.project.model import ProjectFacts, done_facts
-from ralphgen.runtime.tasks.rows import STATUSES
-from ralphgen.runtime.tool import (
+from ralphgen.runtime.kit import (
     CURSOR,
     DESTRUCTIVE,
     IDEMPOTENT,
@@ -37,6 +36,7 @@ from ralphgen.runtime.tool import (
     READ_ONLY,
     STRING,
 )
+from ralphgen.runtime.tasks.rows import STATUSES
 from ralphgen.spelling import Lines, Value, argument_name
 
 PAGING = (Argument("limit", LIMIT), Argument("cursor", CURSOR))

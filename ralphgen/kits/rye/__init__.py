@@ -42,7 +42,7 @@ from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.rendering import package_texts
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tool import DESTRUCTIVE, IDEMPOTENT, INTEGER, OPEN_WORLD, READ_ONLY
+from ralphgen.runtime.kit import DESTRUCTIVE, IDEMPOTENT, INTEGER, OPEN_WORLD, READ_ONLY
 from ralphgen.spelling import Lines
 
 NOUN = "items"

@@ -26,7 +26,7 @@ from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.rendering import package_texts
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files import path_within
-from ralphgen.runtime.tool import DESTRUCTIVE, IDEMPOTENT, NON_DESTRUCTIVE, READ_ONLY
+from ralphgen.runtime.kit import DESTRUCTIVE, IDEMPOTENT, NON_DESTRUCTIVE, READ_ONLY
 
 PLANNING: Names = ("braindump", "yap", "ramble", "enrichment")
 """The recipes whose sessions work specs out."""

@@ -27,8 +27,7 @@ from ralphgen.planning.server import Addition, KitDefinition
 from ralphgen.project.model import ProjectFacts, Schema
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.schema import TABLES, fold
-from ralphgen.runtime.policy import FULL, Policy, Recipe
-from ralphgen.runtime.tool import (
+from ralphgen.runtime.kit import (
     CURSOR,
     DESTRUCTIVE,
     IDEMPOTENT,
@@ -37,6 +36,7 @@ from ralphgen.runtime.tool import (
     NON_DESTRUCTIVE,
     READ_ONLY,
 )
+from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.spelling import Construction, Lines, Value, sql_name
 
 SKILL = SkillPlan(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ralphgen.planning.model import Argument, Constant, JsonObject, Names, Values
 from ralphgen.project.model import Column, Schema, ServedTable
 from ralphgen.runtime.encoding import DIGITS, JSON
-from ralphgen.runtime.tool import INTEGER, INTEGERS, NUMBER, STRING, STRINGS
+from ralphgen.runtime.kit import INTEGER, INTEGERS, NUMBER, STRING, STRINGS
 from ralphgen.spelling import argument_name, constant
 
 # By the type of a column, the schema of its argument; a blob is none.

@@ -32,8 +32,8 @@ from ..errors import (
     log,
     log_exception,
 )
+from ..kit import named
 from ..statements import in_child
-from ..tool import named
 from .messages import half_pair, refusal_line, refuse_cursor
 
 TYPE_CHECKING = False
@@ -41,15 +41,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ..kit import Kit, Workspace
+    from ..kit import Kit, Tool, Workspace
     from ..session import Session
-    from ..tool import Tool
     from .handlers import Answer, Params
 
     Result = dict[str, Any] | DeferredResult | str
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..prompt import Prompt
+    from ..kit import Prompt
     from .handlers import Handlers, Method
 
 

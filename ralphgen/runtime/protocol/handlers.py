@@ -11,7 +11,7 @@ from ..errors import (
     ToolError,
     log_exception,
 )
-from ..tool import named
+from ..kit import named
 from .messages import TASK_METHODS, TASKS_EXTENSION, refuse_cursor
 
 TYPE_CHECKING = False
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
-    from ..kit import Kit, Workspace
+    from ..kit import Kit, Tool, Workspace
     from ..session import Session
-    from ..tool import Tool
     from .answers import CallLog
 
     Params = Mapping[str, Any]

@@ -13,9 +13,9 @@ from ralphgen.board.matrix import OTHERS, Matrix, matrix
 from ralphgen.kits.project import Project
 from ralphgen.planning.model import listed_bytes, listed_tools
 from ralphgen.project.schema import open_rows
+from ralphgen.runtime.kit import Tool
 from ralphgen.runtime.policy import FULL, RULES, WITHIN
 from ralphgen.runtime.session import BY_COMMAND, Session
-from ralphgen.runtime.tool import Tool
 from ralphgen.sessions.decide import Request, context_facts, decide_subject
 
 LISTED = {"visible", "narrowed", "bound"}

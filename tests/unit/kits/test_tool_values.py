@@ -11,10 +11,9 @@ from ralphgen.kits.tables.finding import noun_of
 from ralphgen.planning.model import KitPlan, PlannedTool, ServerPlan, supposed_session
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Table
-from ralphgen.runtime.kit import standard_instructions
+from ralphgen.runtime.kit import Tool, instruction_lines, standard_instructions
 from ralphgen.runtime.policy import RULES
 from ralphgen.runtime.session import Session
-from ralphgen.runtime.tool import Tool, instruction_lines
 
 EVERY = [(kit, tool) for kit in KITS for tool in kit.tools]
 each_tool = pytest.mark.parametrize(

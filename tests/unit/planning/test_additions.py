@@ -19,7 +19,7 @@ from ralphgen.project.inspect import inspect_project
 from ralphgen.project.model import ProjectFacts, Removal
 from ralphgen.project.root import DatabasePlace
 from ralphgen.rendering import render_files
-from ralphgen.runtime.tool import READ_ONLY
+from ralphgen.runtime.kit import READ_ONLY
 from ralphgen.spelling import Construction, Lines, Name
 
 WRITTEN = PlannedTool(
@@ -47,7 +47,7 @@ EMITTED = '''\
 # fmt: off
 """Tools on notes."""
 
-from runtime.tool import READ_ONLY, Tool
+from runtime.kit import READ_ONLY, Tool
 from runtime.values.nearest_notes import Table
 
 NOTE_KIND = [

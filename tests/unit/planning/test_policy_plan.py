@@ -16,9 +16,9 @@ from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, PlannedTo
 from ralphgen.planning.policy import Catalog, plan_policy
 from ralphgen.project.model import OwnRecipe, ProjectFacts, Removal, Schema
 from ralphgen.runtime.errors import StartError, ToolError
+from ralphgen.runtime.kit import IDEMPOTENT, READ_ONLY, Tool
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import Session, read_session
-from ralphgen.runtime.tool import IDEMPOTENT, READ_ONLY, Tool
 from ralphgen.runtime.values import check_arguments
 
 # Two kits that share a tool's name; "late" is a tool that this project has no place for.

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
+from ralphgen.runtime.kit import READ_ONLY, STRING, STRINGS, Tool
 from ralphgen.runtime.policy import (
     ANY,
     OWN,
@@ -20,7 +21,6 @@ from ralphgen.runtime.policy import (
     Recipe,
 )
 from ralphgen.runtime.session import Session
-from ralphgen.runtime.tool import READ_ONLY, STRING, STRINGS, Tool
 
 TOOLS = ("read", "write", "drop")
 ARGUMENTS = ("id", "status")

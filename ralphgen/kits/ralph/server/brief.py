@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from ralphgen.runtime.kit import Tool
     from ralphgen.runtime.tasks import StoredTable
-    from ralphgen.runtime.tool import Tool
 
     from .workspace import Workspace
 

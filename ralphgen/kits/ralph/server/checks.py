@@ -483,7 +483,7 @@ def _task_command(workspace: Workspace, name: str, place: str) -> dict[str, Any]
     Raises `StartError` if the server of that kit would not start, and `ToolError` if there is no
     such task.
     """
-    from ralphgen.runtime.offer import open_offer
+    from ralphgen.runtime.kit import open_offer
 
     session = workspace.session
     if place != workspace.work_tree:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.prompt import Prompt
+from ralphgen.runtime.kit import Prompt
 
 from .workspace import purpose_of
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from ralphgen.runtime.kit import Tool
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.tool import Tool
 
     from .workspace import Workspace
 

@@ -6,13 +6,12 @@ import _thread
 import time
 
 from ralphgen.runtime.errors import ToolError, one_line
-from ralphgen.runtime.kit import OpenProject
+from ralphgen.runtime.kit import OpenProject, instruction_lines
 from ralphgen.runtime.loader import is_known
 from ralphgen.runtime.session import is_same
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.statements import stating
 from ralphgen.runtime.tasks import refuse_unknown, task_row
-from ralphgen.runtime.tool import instruction_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     Run = Callable[["Workspace", dict[str, Any]], dict[str, Any]]
     from collections.abc import Collection, Iterator
 
-    from ralphgen.runtime.tool import Tool
+    from ralphgen.runtime.kit import Tool
 
 
 SOON = 1.0  # seconds in which a server takes its session's claim into its hands

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from ralphgen.runtime.tool import Tool
+    from ralphgen.runtime.kit import Tool
 
     from .workspace import Rye
 

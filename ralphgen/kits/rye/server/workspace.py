@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from ralphgen.runtime.kit import Tool
     from ralphgen.runtime.processes import Jobs
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.tool import Tool
 
     from .search_index import Index
     from .spaces import Spaces

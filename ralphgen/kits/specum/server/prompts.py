@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralphgen.runtime.errors import NotThereError
-from ralphgen.runtime.prompt import Prompt
+from ralphgen.runtime.kit import Prompt
 
 from .store import problem_of
 from .workspace import on_one_task
@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ralphgen.runtime.kit import Tool
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.tool import Tool
 
     from .workspace import Specum
 

@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.offer import Offer
+    from ralphgen.runtime.kit import Offer, Tool
     from ralphgen.runtime.policy import BoundArgument
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.tool import Tool
 
 
 OVERRIDES = ".ralph/specum"
@@ -110,7 +109,7 @@ class Specum:
             return None
         take_time()
         if self._ralph is None:
-            from ralphgen.runtime.offer import open_offer
+            from ralphgen.runtime.kit import open_offer
 
             try:
                 self._ralph = open_offer(RALPH, self._folder, self.session)
