@@ -43,7 +43,7 @@ from ralphgen.project.lookup import STRUCTURED
 from ralphgen.project.root import database_place, project_home
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import reason, write_new
-from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS, CLIENT_PARTS, GIT_PART
+from ralphgen.runtime.files.main_tree import CLIENT_FILES, CLIENT_FOLDERS, CLIENT_PARTS, GIT_PART
 from ralphgen.sessions.model import CLAUDE, PreparedSession
 from ralphgen.sessions.store import GEMINI_HOME, OURS_ALONE, PROMPT, SYSTEM, remove_inner
 from ralphgen.spelling import toml_value

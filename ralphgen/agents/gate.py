@@ -15,8 +15,15 @@ import os
 import re
 import sys
 
-from ralphgen.runtime.files.main_tree import home_of, is_agents_tree, repository_of
-from ralphgen.runtime.files.protection import RALPH, is_client_setting, is_of_git, pattern_of
+from ralphgen.runtime.files.main_tree import (
+    RALPH,
+    home_of,
+    is_agents_tree,
+    is_client_setting,
+    is_of_git,
+    pattern_of,
+    repository_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

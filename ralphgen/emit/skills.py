@@ -419,7 +419,6 @@ ABOUT = "The project's tasks and tools, and guardrails for its sessions."
 HOOKS = (
     "agents/gate.py",
     "runtime/files/main_tree.py",
-    "runtime/files/protection.py",
 )
 GATE = "gate.py"
 WATCHED = "^(Edit|MultiEdit|NotebookEdit|Write|mcp__.*)$"  # the tools that a session may not have

@@ -74,13 +74,15 @@ from ralphgen.project.root import (
 from ralphgen.project.schema import ProjectRows, open_rows
 from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.files.git import ATTRIBUTES
-from ralphgen.runtime.files.main_tree import home_top, repository_of, tree_top
-from ralphgen.runtime.files.protection import (
+from ralphgen.runtime.files.main_tree import (
     CLIENT_FILES,
     CLIENT_FOLDERS,
     CLIENT_PARTS,
     RALPH,
+    home_top,
     is_client_setting,
+    repository_of,
+    tree_top,
 )
 from ralphgen.runtime.system import is_below_launch
 

@@ -26,8 +26,7 @@ from ralphgen.project.toml import parse_toml
 from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.checkout import TreeError, TreeGit, unlike_commit, write_tree
-from ralphgen.runtime.files.main_tree import repository_of
-from ralphgen.runtime.files.protection import PROTECTED, RALPH, pattern_of
+from ralphgen.runtime.files.main_tree import PROTECTED, RALPH, pattern_of, repository_of
 from ralphgen.runtime.files.work_tree import protected_now
 from ralphgen.runtime.system import launched_session
 from ralphgen.runtime.tasks import task_row

@@ -36,8 +36,7 @@ from ralphgen.runtime.files.checkout import (
     setup_mark,
     write_git_file,
 )
-from ralphgen.runtime.files.main_tree import linked_trees
-from ralphgen.runtime.files.protection import RALPH, is_of_git, pattern_of
+from ralphgen.runtime.files.main_tree import RALPH, is_of_git, linked_trees, pattern_of
 from ralphgen.runtime.files.work_tree import (
     changed_files,
     mark_of,

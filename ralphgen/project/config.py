@@ -42,7 +42,7 @@ from ralphgen.project.model import PolicyRule, Structured
 from ralphgen.project.root import CONFIG, FOLDER, KNOWN_AGENTS, DatabasePlace
 from ralphgen.project.toml import TomlFile, read_toml
 from ralphgen.runtime.engine.queries import ROWS, SECONDS
-from ralphgen.runtime.files.protection import pattern_of
+from ralphgen.runtime.files.main_tree import pattern_of
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 URL = re.compile(r"https?://[^\s\x00-\x1f\x7f/?#][^\s\x00-\x1f\x7f]*")

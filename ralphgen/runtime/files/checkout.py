@@ -15,8 +15,7 @@ import time
 from ..encoding import sha256_hex
 from . import AT_ONCE, NO_LINK, replace_file
 from .git import run_git
-from .main_tree import MARK, Repository, linked_trees
-from .protection import is_of_git, pattern_of
+from .main_tree import MARK, Repository, is_of_git, linked_trees, pattern_of
 from .work_tree import (
     GITLINK,
     is_way,

@@ -18,8 +18,18 @@ import time
 from ..encoding import sha256, sha256_hex
 from . import AT_ONCE, NO_LINK, read_file
 from .git import run_git
-from .main_tree import MARK, Repository, linked_trees, opened_tree, repository_of, tree_top
-from .protection import PROTECTED, RALPH, is_of_git, pattern_of
+from .main_tree import (
+    MARK,
+    PROTECTED,
+    RALPH,
+    Repository,
+    is_of_git,
+    linked_trees,
+    opened_tree,
+    pattern_of,
+    repository_of,
+    tree_top,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -170,7 +170,7 @@ def _tree(cwd: str, inner: str, kept: Sequence[str]) -> Iterator[str]:
 
 def _ours(ralph: str) -> Iterator[str]:
     """Yield mounts of `.ralph`, read-only, without data and sessions."""
-    from ..files.protection import PROTECTED
+    from ..files.main_tree import PROTECTED
 
     server = os.path.join(ralph, "mcp")
     yield from ("--tmpfs", ralph)

@@ -8,7 +8,7 @@ from ralphgen.cli.commands import load
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import Config, read_config
 from ralphgen.project.inspect import settings_models
-from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS, CLIENT_PARTS
+from ralphgen.runtime.files.main_tree import CLIENT_FILES, CLIENT_FOLDERS, CLIENT_PARTS
 from ralphgen.terminal.console import COMMANDS as TABLE
 
 ROOT = Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from making_sessions import prepared
 from ralphgen.agents.adapters import Codex, CodexReader
 from ralphgen.agents.agent import AgentLine, LaunchOptions, Usage
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS
+from ralphgen.runtime.files.main_tree import CLIENT_FILES, CLIENT_FOLDERS
 from ralphgen.sessions.model import Brief, PreparedSession, Served
 
 pytestmark = pytest.mark.slow

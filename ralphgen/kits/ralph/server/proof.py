@@ -92,7 +92,7 @@ def _look_at_worktree(workspace: Workspace, rules: Mapping[str, Any]) -> Look:
         copied_marks,
         write_tree,
     )
-    from ralphgen.runtime.files.protection import PROTECTED, RALPH, pattern_of
+    from ralphgen.runtime.files.main_tree import PROTECTED, RALPH, pattern_of
     from ralphgen.runtime.files.work_tree import (
         differing_files,
         nested_repositories,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from proved_projects import git, write_files
 
-from ralphgen.runtime.files.protection import pattern_of
+from ralphgen.runtime.files.main_tree import pattern_of
 from ralphgen.runtime.files.work_tree import (
     STATES,
     changed_files,
