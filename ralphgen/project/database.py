@@ -30,6 +30,7 @@ from ralphgen.project.root import (
     has_database,
 )
 from ralphgen.runtime.engine import PATIENCE as LONG
+from ralphgen.runtime.engine import LockedDatabaseError
 from ralphgen.runtime.engine.postgresql import database as postgresql
 from ralphgen.runtime.engine.postgresql.failures import LOGINS, MISSING
 from ralphgen.runtime.engine.postgresql.library import DsnError, settings
@@ -358,7 +359,16 @@ def opened_database(root: Path) -> Iterator[Database]:
         try:
             yield database
         except (ToolError, sqlite3.Error) as error:  # the latter comes from direct reads
-            raise ProjectError(f"{database_name(root)}: {error}") from error
+            raise refused_by(error, f"{database_name(root)}: {error}") from error
+
+
+def refused_by(error: ToolError | sqlite3.Error, text: str) -> ProjectError:
+    """Return the error for a refusal of the database: `LockedError` if it can work later."""
+    is_busy = (
+        isinstance(error, LockedDatabaseError)
+        or getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
+    )
+    return LockedError(text) if is_busy else ProjectError(text)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from ralphgen.errors import Problem, ProjectError, RalphgenError, plain
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import stored_tables, writing_tasks
 from ralphgen.ledger.tables import now
-from ralphgen.project.database import open_database, opened_database
+from ralphgen.project.database import LockedError, open_database, opened_database
 from ralphgen.project.model import Schema
 from ralphgen.project.root import has_database
 from ralphgen.runtime.engine.ledger import MARKER, MET, close_session
@@ -383,6 +383,8 @@ def release_claim(
                 reopens=reopens,
                 reason=reason,
             )
+    except LockedError:  # its next session takes the task over
+        raise
     except ProjectError:  # the row of the task cannot be changed: release it at least
         with opened_database(claim.root) as database:
             database.writing(lambda: claims.release(database, claim.task, claim.session_id))

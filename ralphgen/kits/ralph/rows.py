@@ -1,6 +1,7 @@
 """The project's rows by the rules of the ralph kit, for the board, the loop and the commands."""
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
 from ralphgen.kits.ralph.server.project import LEARNINGS, NOT_ACTIONABLE, PROGRESS
-from ralphgen.project.database import Snapshot, connected_database
+from ralphgen.project.database import Snapshot, connected_database, refused_by
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
@@ -143,8 +144,8 @@ def writing_tasks(root: Path, schema: Schema) -> Iterator[tuple["Database", Tabl
             yield database, stored_tables(schema)
         except (HeldError, MergingError):
             raise
-        except ToolError as error:
-            raise ProjectError(str(error)) from error
+        except (ToolError, sqlite3.Error) as error:  # the latter comes from direct reads
+            raise refused_by(error, str(error)) from error
 
 
 def proof_on(root: Path, schema: Schema, database: "Database") -> Callable[[int], str]:

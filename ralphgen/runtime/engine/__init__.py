@@ -441,9 +441,13 @@ class DatabaseBase:
         return made(self, session, facts, tool, ends_with_writes=ends_with_writes)
 
 
-def busy(patience: float) -> ToolError:
+class LockedDatabaseError(ToolError):
+    """Another program had the database locked for too long: nothing was changed."""
+
+
+def busy(patience: float) -> LockedDatabaseError:
     """Return the error for a call that waited too long for other writers."""
-    return ToolError(
+    return LockedDatabaseError(
         f"the database is busy: another program has locked it for {patience:.0f} seconds; nothing "
         "was changed, try again"
     )

@@ -12,16 +12,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
+from threading import Timer
 from typing import TypeVar
 
 import pytest
 from driving import query
 from engines import ENGINES
-from held_tasks import held_on, held_project
+from held_tasks import held_on, held_project, leave
+from held_tasks import row as claim_row
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
+from ralphgen.project.database import LockedError
 from ralphgen.project.root import DATABASE
+from ralphgen.runtime.engine import PATIENCE as WAITS
 from ralphgen.sessions.claims import (
     ClaimedError,
     NothingReadyError,
@@ -354,3 +358,24 @@ def test_a_clock_that_goes_ahead_takes_a_task_early_and_the_former_holder_is_fen
     assert first.token < second.token
     assert release_claim(first, "open") == "pending"
     assert ("there", second.token) == row(root)
+
+
+@pytest.mark.thorough
+def test_a_task_whose_release_meets_a_locked_database_is_taken_over_later(tmp_path: Path) -> None:
+    """Otherwise, it would stay in progress without a claim, and no session would ever take it."""
+    root = held_project(tmp_path / "p")
+    claim = claim_next(Project(root), Request("task_execution", next=True))
+    query(root, "UPDATE tasks SET status = 'in_progress' WHERE id = ?", claim.task)
+    query(root, "UPDATE ralphgen_claims SET began = taken WHERE task_id = ?", claim.task)
+    writer = sqlite3.connect(root / DATABASE, isolation_level=None, check_same_thread=False)
+    with closing(writer):
+        writer.execute("BEGIN IMMEDIATE")
+        longer = Timer(WAITS + 1, writer.rollback)  # free again for a second attempt
+        longer.start()
+        with pytest.raises(LockedError, match="the database is busy"):
+            release_claim(claim, "failed")
+        longer.join()
+    assert claim.session_id == claim_row(root, claim.task)[0]
+    leave(root, claim.task)
+    again = claim_next(Project(root), Request("task_execution", next=True))
+    assert claim.task == again.task
