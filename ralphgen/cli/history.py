@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ralphgen.ledger.record import Entry
     from ralphgen.ledger.undo import Undone
+    from ralphgen.loop.revert import WorkPreview
 
 
 app = App()
@@ -46,6 +47,7 @@ NEWEST_SESSIONS = 5
 NEWEST = 100  # entries that are shown where nothing is said
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 LONGEST = 200  # characters of a value
+SHORT = 12  # characters of a commit
 
 
 @app.command(example="ralphgen log --task 7")
@@ -105,6 +107,16 @@ def undo(
         str,
         typer.Argument(metavar="[SESSION]", help="Id of the session (default: list five)."),
     ] = "",
+    code: Annotated[
+        bool, typer.Option("--code", help="Also revert its merge, if the checks pass.")
+    ] = False,
+    then: Annotated[
+        str,
+        typer.Option(metavar="STATUS", help="With --code: draft or pending (default: draft)."),
+    ] = "",
+    onto: Annotated[
+        str, typer.Option(metavar="BRANCH", help="With --code: the --onto branch of the loop.")
+    ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = False,
@@ -122,9 +134,17 @@ def undo(
     from ralphgen.terminal.console import agrees, refuse_agents
 
     refuse_agents("undo")
+    for option, value in (("--then", then), ("--onto", onto)):
+        if value and not code:
+            raise UsageError(f"{option} requires --code", "add --code")
     root = project_root(project)
     if not session:
+        if code:
+            raise UsageError("--code requires a session", "ralphgen undo SESSION --code")
         _list_sessions(root)
+        return
+    if code:
+        _undo_work(root, session, then or "draft", onto, dry_run=dry_run, yes=yes)
         return
     found = undo_session(root, session, dry_run=True)
     if dry_run or not yes or not found.changed:
@@ -143,6 +163,61 @@ def undo(
         say("files are unchanged: see git")
     if found.left:
         raise typer.Exit(1)
+
+
+def _undo_work(root: Path, session: str, then: str, onto: str, *, dry_run: bool, yes: bool) -> None:
+    """Undo the rows of a session and its merge, after a list of the effects."""
+    from ralphgen.cli.trust import asked
+    from ralphgen.emit.trust import hidden_in
+    from ralphgen.errors import ProjectError
+    from ralphgen.loop.revert import preview, then_of, undo_work
+    from ralphgen.terminal.console import agrees
+
+    status = then_of(root, then)
+    found = preview(root, session, onto=onto)
+    _show_preview(found, status, hidden_in(root))
+    if found.refusal is not None:
+        raise ProjectError(found.refusal.text, found.refusal.hint, found.refusal.output)
+    if not dry_run:
+        if not agrees("undo this work?", yes=yes):
+            say("nothing was changed")
+            raise typer.Exit(1)
+        done = undo_work(root, session, then=status, onto=onto, say=say, ask=asked)
+        files = f"git revert {done.revert[:SHORT]}, then " if done.revert else ""
+        say(f"undid the work; to redo it: {files}ralphgen undo {done.rows.session}")
+        if not done.revert:
+            say("files are unchanged: see git")
+    if found.rows.left:
+        raise typer.Exit(1)
+
+
+def _show_preview(found: "WorkPreview", then: str, hidden: Collection[str]) -> None:
+    """Print the undone rows and files, the later work, and the new status of the task."""
+    console = page_console()
+    _line(console, "Undone", style="bold")
+    _show_undone(found.rows, hidden)
+    if found.waiting is not None:
+        _line(console, f"merge {found.waiting} of the queue: dropped")
+    if found.commit:
+        how = f"reverted by {found.reverted[:SHORT]} already" if found.reverted else "reverted"
+        _line(console, f'merge {found.commit[:SHORT]} on "{found.target}": {how}')
+    for file in found.files if found.takes_code else ():
+        lines = "" if file.added is None else f"  +{file.added} -{file.removed}"
+        _line(console, f"{file.path}{lines}")
+    _line(console, "Kept", style="bold")
+    for work in found.kept:
+        name = f'task {work.task} "{work.title}"' if work.task is not None else f'"{work.title}"'
+        why = ["depends on it"] if work.depends else []
+        why += [f"changed {', '.join(work.files)} in {work.commit[:SHORT]}"] if work.files else []
+        _line(console, f"{name}: {'; '.join(why)}")
+    unchanged = () if found.takes_code or found.reverted else found.files
+    for file in unchanged:
+        _line(console, f"{file.path}: unchanged")
+    if not found.kept and not unchanged:
+        _line(console, "no later work")
+    if found.task is not None:
+        _line(console, "Then", style="bold")
+        _line(console, f'task {found.task} "{found.title}": {then}')
 
 
 def _list_sessions(root: Path) -> None:

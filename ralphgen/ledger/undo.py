@@ -508,12 +508,19 @@ class _PreviewError(Exception):
     """Ends the transaction of a dry run, with its result."""
 
 
-def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
+def undo_session(
+    root: Path,
+    session: str,
+    *,
+    dry_run: bool = False,
+    also: Callable[["Database", str], None] | None = None,
+) -> Undone:
     """Revert a session's changes unless they were changed again since; return the results.
 
     All of it is one transaction, and the state files follow; the next command finishes an
-    interrupted undo. A `dry_run` writes nothing. Raises `MissingError` for a session that is not on
-    record, and `ProjectError` if there is no ledger or the database cannot be written.
+    interrupted undo. `also` writes more in that transaction: it receives the database and the id of
+    the undo's session. A `dry_run` writes nothing. Raises `MissingError` for a session that is not
+    on record, and `ProjectError` if there is no ledger or the database cannot be written.
     """
     has_tasks = not Project(root).serves_any_database
     own = f"{UNDO_PREFIX}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
@@ -560,6 +567,8 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                     if row.table.lower() == "tasks" and "status" in row.columns:
                         number = waiting_merge(database, cast("int", row.key[0]))
                         drop_merge(database, number, f'session "{session}" was undone')
+            if also is not None:
+                also(database, own)
             for one in in_files:
                 if one.left or one.gone:
                     continue

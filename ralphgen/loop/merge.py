@@ -323,6 +323,15 @@ def refuse_unmergeable(root: Path, config: LoopConfig, onto: str = "") -> str:
     """
     top_of(root)
     git, base = Git(root), base_branch(root, onto)
+    refuse_unmovable(git, base)
+    if reason := fetch_base(git, base, config):
+        raise ProjectError(reason, f'run "git pull --no-rebase {config.remote} {base}"')
+    refuse_changed(root)
+    return base
+
+
+def refuse_unmovable(git: Git, base: str) -> None:
+    """Raise `ProjectError` if git has no author, or tracked files of the branch were changed."""
     if git.asked("var", "GIT_COMMITTER_IDENT").code or git.asked("var", "GIT_AUTHOR_IDENT").code:
         hint = 'set it with "git config user.name …" and "git config user.email …"'
         raise ProjectError("git has no author for commits", hint)
@@ -335,10 +344,6 @@ def refuse_unmergeable(root: Path, config: LoopConfig, onto: str = "") -> str:
             f'files were changed in "{tree.folder}", where "{base}" is checked out: {shown}{more}'
         )
         raise ProjectError(text, 'commit them, or run "git stash"')
-    if reason := fetch_base(git, base, config):
-        raise ProjectError(reason, f'run "git pull --no-rebase {config.remote} {base}"')
-    refuse_changed(root)
-    return base
 
 
 def refuse_uncommittable(root: Path, base: str, config: LoopConfig) -> None:

@@ -290,7 +290,7 @@ class MergeQueue:
         `ProgramError` if the branch itself fails its checks, or no checks can prove anything, and
         `PushRefusedError` if the remote does not take the branch.
         """
-        with self._alone() as is_alone:
+        with self.alone() as is_alone:
             if not is_alone:
                 self.obstacle = ""
                 return False
@@ -329,7 +329,7 @@ class MergeQueue:
             raise self._base_error()
 
     @contextmanager
-    def _alone(self) -> Iterator[bool]:
+    def alone(self) -> Iterator[bool]:
         """Hold the queue, if no other process does; yield whether this one holds it."""
         name = sha256(self._target.encode()).hexdigest()[:16]
         lock = FileLock(Path(self._git.repository.common, f"ralphgen-merges-{name}.lock"))
@@ -362,6 +362,55 @@ class MergeQueue:
         if others := [one.number for one in self.waiting() if one.reason != reason]:
             self._rows.note(others, reason)
         return True
+
+    def revert(
+        self, commit: str, message: str, task: int | None, landed: Callable[[str], None]
+    ) -> None:
+        """Take the changes of a merge commit out of the branch by a new commit, as `alone` allows.
+
+        It lands like a batch: only if the checks of the task pass on it. `landed` receives it, or
+        an empty text if the branch lacks these changes already; until it returns, nothing else
+        moves the branch. Raises `ProjectError` before the branch moves if that is impossible.
+        """
+        for _ in range(PUSHES):
+            try:
+                self._revert(commit, message, task, landed)
+            except _BehindError:
+                self._say(f'"{self._target}" has new commits: reverting again')
+            except _BlockedError as error:
+                raise ProjectError(str(error)) from error
+            else:
+                return
+        raise ProjectError(f'"{self._target}" received {PUSHES} pushes while the checks ran')
+
+    def _revert(
+        self, commit: str, message: str, task: int | None, landed: Callable[[str], None]
+    ) -> None:
+        """Revert a merge on the present tip; raise `_BehindError` if the tip moved meanwhile."""
+        git = self._git
+        problem = fetch_base(git, self._target, self._config)
+        if problem := problem or protection_problem(self._root) or self._edited():
+            raise _BlockedError(problem)
+        base, self._batch = self._tip(), self._rows.next_batch()
+        tree = self._united(base, inverse_of(git, commit))
+        if not isinstance(tree, str):
+            raise _BlockedError(f"{commit[:SHORT]} cannot be reverted: {words_of(tree)[0]}")
+        new = base
+        if tree != git.say("rev-parse", f"{base}^{{tree}}"):
+            new = git.commit_tree(message, tree, base)
+            changed = git.names("diff", "--name-only", "--no-renames", base, new)
+            if refused := refused_files(self._root, changed, base, new):
+                raise _BlockedError(f"the revert would change {', '.join(refused)}")
+            self._say(f"reverting {commit[:SHORT]}: checks run on {new[:SHORT]}")
+            if not self._passes(new, base, [], [task]):
+                failure = self._red(self._failure)
+                text = f'"{failure.name}" fails without {commit[:SHORT]}: nothing was changed'
+                raise ProjectError(text, output=failure.tail)
+        with self._landing():
+            if new != base:
+                self._advance(base, new)
+            landed(new if new != base else "")
+        keep_rows(self._root, self._say, syncs=self._config.remote is not None)
 
     def _tip(self) -> str:
         return self._git.say("rev-parse", f"refs/heads/{self._target}")
@@ -494,7 +543,7 @@ class MergeQueue:
         An entry that changes nothing there leaves the head.
         """
         git = self._git
-        found = self._united(head, entry)
+        found = self._united(head, entry.work)
         if not isinstance(found, str):
             return found
         if found == git.say("rev-parse", f"{head}^{{tree}}"):
@@ -511,19 +560,17 @@ class MergeQueue:
             message = f"Merge {entry.work[:SHORT]}"
         return git.commit_tree(_with_trailers(message, lines), found, head, entry.work)
 
-    def _united(self, head: str, entry: QueuedMerge) -> str | Failed:
+    def _united(self, head: str, work: str) -> str | Failed:
         """Return the tree of a merge, made without a checkout if possible, or its conflict."""
         git = self._git
-        words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
         if not self._has_rules(head):
-            ended = git.asked(*words, head, entry.work)
-            if ended.code in (0, 1) and ended.output:  # an unknown command ends with 1, too
-                tree, *files = [part for part in ended.output.split("\0") if part]
-                return tree if not ended.code else Conflict(tuple(files), "")
+            found = merge_in_memory(git, head, work)
+            if found is not None:
+                return found if isinstance(found, str) else Conflict(found, "")
         with checkout(self._root, MERGE, self._config, self._say, self._stop) as place:
             place.set_to(head, head, head)
             own = Git(self._root, Path(place.git.repository.top))
-            ended = own.asked("merge", "--quiet", "--no-commit", "--no-ff", entry.work)
+            ended = own.asked("merge", "--quiet", "--no-commit", "--no-ff", work)
             if not ended.code:
                 return own.say("write-tree")
             files = own.names("diff", "--name-only", "--diff-filter=U")
@@ -700,23 +747,11 @@ class MergeQueue:
     def _land(self, members: Sequence[Member], old: str, *, flaky: str = "") -> None:
         """Push the head of the members, move the branch to it, and record the merges.
 
-        Nothing moves without the lease, such as after a long pause of this machine. Raises
-        `_BehindError`, `_BlockedError` and `PushRefusedError`.
+        Raises the errors of `_landing` and `_advance`.
         """
-        git, new = self._git, members[-1].head
-        if not self._rows.keep():
-            raise _BlockedError(OTHER_RUNNER)
-        with landing(self._root):
-            recorded: tuple[str, ...] = ()
-            if new != old:
-                self._push(new)
-                if self._tip() != old:
-                    raise _BehindError
-                if (reason := move_base(git, self._target, old, new)) is not None:
-                    raise _BlockedError(reason)
-                recorded = self._recorded(
-                    git.names("diff", "--name-only", "--no-renames", old, new)
-                )
+        new = members[-1].head
+        with self._landing():
+            recorded = self._advance(old, new) if new != old else ()
             found = []
             for one in members:
                 checked = bool(self._checks([one.entry]))
@@ -725,6 +760,30 @@ class MergeQueue:
                 recorded = ()
             self._finished(found, self._batch)
         keep_rows(self._root, self._say, syncs=self._config.remote is not None)
+
+    @contextmanager
+    def _landing(self) -> Iterator[None]:
+        """Let nothing else move the branch during the block.
+
+        Raises `_BlockedError` without the lease, such as after a long pause of this machine.
+        """
+        if not self._rows.keep():
+            raise _BlockedError(OTHER_RUNNER)
+        with landing(self._root):
+            yield
+
+    def _advance(self, old: str, new: str) -> tuple[str, ...]:
+        """Push a commit and move the branch to it; return the files whose content is now trusted.
+
+        Raises `_BehindError`, `_BlockedError` and `PushRefusedError`.
+        """
+        git = self._git
+        self._push(new)
+        if self._tip() != old:
+            raise _BehindError
+        if (reason := move_base(git, self._target, old, new)) is not None:
+            raise _BlockedError(reason)
+        return self._recorded(git.names("diff", "--name-only", "--no-renames", old, new))
 
     def _push(self, commit: str) -> None:
         remote = self._config.remote
@@ -799,6 +858,24 @@ class MergeQueue:
         git.asked("update-ref", "-d", f"{REF}{entry.number}")
         self._ended(entry, outcome)
         return True
+
+
+def merge_in_memory(git: Git, head: str, work: str) -> str | tuple[str, ...] | None:
+    """Return the tree of a merge, or the files that conflict; None if this git cannot tell."""
+    words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
+    ended = git.asked(*words, head, work)
+    if ended.code not in (0, 1) or not ended.output:  # an unknown command ends with 1, too
+        return None
+    tree, *files = [part for part in ended.output.split("\0") if part]
+    return tuple(files) if ended.code else tree
+
+
+def inverse_of(git: Git, commit: str) -> str:
+    """Return a commit whose merge takes the changes of a merge commit out of a branch.
+
+    It is on top of that commit and has the tree of its first parent. No branch gets it.
+    """
+    return git.say("commit-tree", "-p", commit, "-m", "Revert", f"{commit}^1^{{tree}}")
 
 
 def _pushed_branch(entry: QueuedMerge) -> str:

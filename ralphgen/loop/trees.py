@@ -71,8 +71,11 @@ class Unmerged:
 
 
 def merge_commits(root: Path) -> set[str]:
-    """Return the commits that merged work into a base branch."""
-    sql = "SELECT merged FROM ralphgen_sessions UNION SELECT merged FROM ralphgen_merges"
+    """Return the commits that merged work into a base branch, or took it out again."""
+    sql = (
+        "SELECT merged FROM ralphgen_sessions UNION SELECT merged FROM ralphgen_merges "
+        "UNION SELECT reverts FROM ralphgen_reviews"
+    )
     with open_database(root) as connection:
         return {commit for (commit,) in connection.rows(sql) if commit is not None}
 

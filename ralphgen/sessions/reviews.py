@@ -1,4 +1,4 @@
-"""Accepts finished work for the user, sends it back, and puts tasks in order."""
+"""Accepts finished work for the user, sends it back, records its undo, and orders tasks."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralphgen.errors import UsageError
-from ralphgen.kits.ralph.rows import writing_tasks
+from ralphgen.kits.ralph.rows import new_statuses, stored_tables, writing_tasks
 from ralphgen.project.git import begin_of_git, settings_of
 from ralphgen.runtime.engine.ledger import DONE, MET, moment
 from ralphgen.runtime.errors import ToolError
@@ -14,6 +14,7 @@ from ralphgen.runtime.tasks import Tables, comments, task_row
 from ralphgen.runtime.tasks.claims import (
     PENDING,
     next_tasks,
+    other_claim,
     rows_by_id,
     unmerged_tasks,
     user_order,
@@ -26,6 +27,7 @@ from ralphgen.sessions.questions import User, schema_of_tasks
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
 
+UNDONE = "undone"  # a verdict; the others are in `comments`
 LONGEST_NOTE = 4_000  # characters
 LONGEST_NAME = 200  # bytes
 _FINISHED = (
@@ -36,8 +38,8 @@ _LAST = (
     "SELECT verdict, session FROM ralphgen_reviews WHERE task_id = ? ORDER BY number DESC LIMIT 1"
 )
 _ADD = (
-    "INSERT INTO ralphgen_reviews (task_id, session, verdict, author, time, note, by) "
-    "VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO ralphgen_reviews (task_id, session, verdict, author, time, note, reverts, by) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _PLACE = "INSERT INTO ralphgen_order (task_id, position) VALUES (?, ?)"
 
@@ -74,7 +76,7 @@ def send_back(root: Path, task: int, note: str) -> str:
             database.journal(
                 user.session_id, {"recipe": user.recipe}, lambda: "send-back", ends_with_writes=True
             ).begin()
-            _record(database, user, task, SENT_BACK, note)
+            _record(database, user, task, _finished_by(database, task), SENT_BACK, note)
             if tables.comments is not None:
                 comments.write(database, tables, user, task, {"body": note}, by_user=True)
             move(database, tables, user, task, PENDING, force=lambda: False)
@@ -100,6 +102,42 @@ def move_task(root: Path, task: int, place: int | None) -> list[int]:
             return next_tasks(database, tables)
 
         return database.writing(work)
+
+
+def tables_of_tasks(root: Path) -> Tables:
+    """Return the tables of a project; raise `ProjectError` without tasks or the current ledger."""
+    return stored_tables(schema_of_tasks(root))
+
+
+def statuses_of_new(root: Path) -> tuple[str, ...]:
+    """Return the statuses that a new task may have; raise `ProjectError` as `tables_of_tasks`."""
+    return new_statuses(schema_of_tasks(root))
+
+
+def record_undone(
+    database: "Database",
+    tables: Tables,
+    user: "Reviewer",
+    work: tuple[int | None, str],
+    reverts: str | None,
+    status: str,
+) -> str | None:
+    """Record that the `work` of a session on a task was undone, in an open transaction.
+
+    `reverts` is the commit that took it out of the branch, if one did. A task that is open and not
+    claimed gets the `status`. Returns the status that the task has now, None without a task.
+    """
+    task, session = work
+    row = None if task is None else rows_by_id(database, tables, [task], ["status"]).get(task)
+    if row is None or task is None:
+        _record(database, user, None, session, UNDONE, reverts=reverts)
+        return None
+    _record(database, user, task, session, UNDONE, reverts=reverts)
+    (now,) = row
+    if now in MET or now == status or other_claim(database, tables, user, task) is not None:
+        return str(now)
+    move(database, tables, user, task, status, force=lambda: False)
+    return status
 
 
 class Reviewer(User):
@@ -135,7 +173,7 @@ def _accepted(
         raise ToolError(f"the work on task {task} is not merged yet: accept it after that")
     if database.row(_LAST, [task]) == (ACCEPTED, _finished_by(database, task)):
         return False
-    _record(database, user, task, ACCEPTED, None)
+    _record(database, user, task, _finished_by(database, task), ACCEPTED)
     return True
 
 
@@ -146,10 +184,15 @@ def _refuse_unfinished(database: "Database", tables: Tables, task: int, verdict:
 
 
 def _record(
-    database: "Database", user: Reviewer, task: int, verdict: str, note: str | None
+    database: "Database",
+    user: Reviewer,
+    task: int | None,
+    session: str | None,
+    verdict: str,
+    note: str | None = None,
+    reverts: str | None = None,
 ) -> None:
-    reviewed = _finished_by(database, task)
-    values = [task, reviewed, verdict, user.name, moment(), note, user.session_id]
+    values = [task, session, verdict, user.name, moment(), note, reverts, user.session_id]
     database.change(_ADD, values)
 
 

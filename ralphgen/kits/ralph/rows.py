@@ -109,6 +109,11 @@ def reading_rows(connection: Snapshot, schema: Schema) -> Rows:
     return Rows(connection, _tables(facts, schema), MARKER in facts)
 
 
+def new_statuses(schema: Schema) -> tuple[str, ...]:
+    """Return the statuses that a new task of a project may have; the first is the default."""
+    return first_statuses(offered_tables(schema)[0])
+
+
 def stored_tables(schema: Schema) -> Tables:
     """Return the tables of a project with tasks, without hidden columns.
 
