@@ -57,7 +57,8 @@ def report_lines(root: Path, events: Sequence[Event]) -> Iterator[str]:
     for one in events:
         if one["event"] == "merge" and one["outcome"] == MERGED and one["task"] is not None:
             yield ""
-            yield from _merged_task(Git(root), one, events, states.get(one["task"]))
+            branch = str(target.get("branch", ""))
+            yield from _merged_task(Git(root), one, events, states.get(one["task"]), branch)
     waiting = [*_waiting(events, states)]
     if waiting:
         yield from ("", "## Waiting for you", "", *waiting)
@@ -72,7 +73,7 @@ def code(text: object) -> str:
 
 
 def _merged_task(
-    git: Git, merge: Event, events: Sequence[Event], state: TaskState | None
+    git: Git, merge: Event, events: Sequence[Event], state: TaskState | None, target: str
 ) -> Iterator[str]:
     task, session, commit = merge["task"], merge["session"], merge["commit"]
     ends = [one for one in events if one["event"] == "end" and one["task"] == task]
@@ -90,9 +91,12 @@ def _merged_task(
     else:
         yield "- no changed files"
     yield f"- cost: {_cost(ends)}"
+    undo = f"ralphgen undo {shlex.quote(session)}"
     if owner.strip() == session:
-        yield f"- revert its files: `git revert -m 1 {commit[:SHORT]}`"
-    yield f"- undo its rows: `ralphgen undo {shlex.quote(session)}`"
+        onto = "" if target == branch_in(git.root) else f" --onto {shlex.quote(target)}"
+        yield f"- undo its files and rows: {code(f'{undo} --code{onto}')}"
+    else:
+        yield f"- undo its rows: {code(undo)}"
 
 
 def _cost(ends: Sequence[Event]) -> str:

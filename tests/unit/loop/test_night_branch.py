@@ -1,8 +1,11 @@
 """`ralphgen loop --worktrees --onto BRANCH`: work comes into that branch, and into no other."""
 
+import re
+import shlex
 from pathlib import Path
 
 import pytest
+from command_line import ran
 from driving import query
 from loop_projects import LoopProject
 from merging_projects import SETTLED, base, branch_of, closed, say, with_origin
@@ -197,11 +200,9 @@ def test_the_report_names_each_task_and_holds_its_texts_inert(tmp_path: Path) ->
 
     (report,) = (project.root / ".ralph/mcp/sessions").glob("loop-*.md")
     text = report.read_text(encoding="utf-8")
-    commit = git(project.root, "rev-parse", NIGHT)[:12]
     ((session,),) = query(project.root, "SELECT id FROM ralphgen_sessions WHERE task_id = 1")
     assert "``` fixes #1 @all <b> ``x`` ```" in text
-    assert f"- revert its files: `git revert -m 1 {commit}`" in text
-    assert f"- undo its rows: `ralphgen undo {session}`" in text
+    assert f"- undo its files and rows: `ralphgen undo {session} --code --onto {NIGHT}`" in text
     assert "- checks: `tests` passed" in text
     assert "- files: `task-1.txt`" in text
     assert "- cost: $0.25 (1 session)" in text
@@ -212,14 +213,16 @@ def test_the_report_names_each_task_and_holds_its_texts_inert(tmp_path: Path) ->
     assert 0o600 == report.stat().st_mode & 0o777
 
 
-def test_the_printed_revert_takes_the_work_out(tmp_path: Path) -> None:
+def test_the_printed_undo_takes_the_work_out(tmp_path: Path) -> None:
     project = repository(tmp_path, 1, {"*": [WORKS]})
     project.loop("--worktrees", "--onto", NIGHT)
-    git(project.root, "worktree", "add", "--quiet", str(tmp_path / "night"), NIGHT)
+    (report,) = (project.root / ".ralph/mcp/sessions").glob("loop-*.md")
+    (command,) = re.findall("`ralphgen (undo .*)`", report.read_text(encoding="utf-8"))
 
-    git(tmp_path / "night", "revert", "--no-edit", "-m", "1", "HEAD")
+    ran(*shlex.split(command), "--yes", "--project", project.root)
 
     assert set() == files_on(project, NIGHT)
+    assert {1: "draft"} == project.statuses()
 
 
 def test_without_a_named_branch_there_is_a_report_and_no_pull_request(tmp_path: Path) -> None:
