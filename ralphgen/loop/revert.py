@@ -26,6 +26,7 @@ from ralphgen.loop.merge import refuse_unmovable
 from ralphgen.loop.merges import SHORT, MergeQueue, inverse_of, merge_in_memory
 from ralphgen.project.database import open_database, opened_database, shared_connections
 from ralphgen.runtime.errors import ToolError, one_line
+from ralphgen.runtime.files.main_tree import RALPH
 from ralphgen.runtime.tasks.claims import (
     Claim,
     dependents,
@@ -50,7 +51,7 @@ Then = Literal["draft", "pending"]
 PAUSE = 1.0  # seconds until the queue of another process is looked at again
 MOST = 1_000  # tasks that are built on one
 WAITS = "another process merges into this branch: waiting for it"
-_SESSION = "SELECT task_id, merged FROM ralphgen_sessions WHERE id = ?"
+_SESSION = "SELECT task_id, merged, base_commit, worktree FROM ralphgen_sessions WHERE id = ?"
 _ENTRY = (
     "SELECT number, work, target, merged FROM ralphgen_merges WHERE session = ? "
     "AND state IN ('waiting', 'merged') ORDER BY number DESC LIMIT 1"
@@ -94,10 +95,10 @@ class WorkPreview:
     """The effect of undoing the work of a session, before anything is changed.
 
     `rows` are the results for its rows. `commit` is the commit that merged the work into the branch
-    `target`, empty without one. `reverted` is a later commit that has reverted it already. The
-    `files` remain unchanged unless the undo `takes_code`. `waiting` is the entry of the merge queue
-    that is dropped. `kept` is later work, newest first. `refusal` is why the undo is impossible,
-    and `in_the_way` the later work that conflicts, if it is known.
+    `target`, empty without one or without `code`. `reverted` is a later commit that has reverted it
+    already. The `files` remain unchanged unless the undo `takes_code`. `waiting` is the entry of
+    the merge queue that is dropped. `kept` is later work, newest first. `refusal` is why the undo
+    is impossible, and `in_the_way` the later work that conflicts, if it is known.
     """
 
     session: str
@@ -141,7 +142,7 @@ def preview(root: Path, session: str, *, code: bool = True, onto: str = "") -> W
     schema_of_tasks(root)
     rows = undo_session(root, session, dry_run=True)
     with open_database(root) as database:
-        task, commit = database.row(_SESSION, [session]) or (None, None)
+        task, commit, began, tree = database.row(_SESSION, [session]) or (None,) * 4
         number, work, target, merged = database.row(_ENTRY, [session]) or (None, "", "", None)
         verdict = database.row(_VERDICT, [session, UNDONE])
     found = WorkPreview(session, task, "", rows, target)
@@ -152,8 +153,8 @@ def preview(root: Path, session: str, *, code: bool = True, onto: str = "") -> W
         found, claimed = _with_tasks(root, found, task)
     if code and (merged or commit):
         found = _with_code(root, found, merged or commit, work, onto)
-    if not found.files and task is not None:
-        found = replace(found, files=_recorded_files(root, session, task))
+    if not found.commit:
+        found = replace(found, files=_unmerged_files(root, found, "" if tree else began or ""))
     refusal = found.refusal or claimed
     if verdict is not None and not found.takes_code:
         text = f'the work of session "{session}" is undone already'
@@ -363,21 +364,33 @@ def _is_its_merge(git: Git, commit: str, work: str, session: str) -> bool:
     return len(parents.split(" ")) > 1 and owner.strip() in ("", one_line(session))
 
 
-def _file_changes(git: Git, old: str, new: str) -> Iterator[FileChange]:
+def _file_changes(git: Git, *trees: str) -> Iterator[FileChange]:
     """Yield the files that differ between two trees, with the number of lines."""
-    for line in git.names("diff", "--numstat", "--no-renames", old, new):
+    words = ("diff", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
+    for line in git.names(*words, *trees):
         added, removed, path = line.split("\t", 2)
         is_text = added.isdecimal()
         yield FileChange(path, *((int(added), int(removed)) if is_text else (None, None)))
 
 
-def _recorded_files(root: Path, session: str, task: int) -> tuple[FileChange, ...]:
-    """Return the files of work that no commit merged, if its session has recorded them."""
+def _unmerged_files(root: Path, found: WorkPreview, began: str) -> tuple[FileChange, ...]:
+    """Return the files of work that no commit merged, as far as they are known.
+
+    A session in a worktree has recorded its tree. For one in the project's own directory, these are
+    all files that have changed there since the commit `began`.
+    """
     try:
-        git, proof = Git(root), recorded_tree(root, session, task)
-        return () if proof is None else (*_file_changes(git, proof.tree, proof.base),)
+        git = Git(root)
+        proof = None if found.task is None else recorded_tree(root, found.session, found.task)
+        if proof is not None:
+            return (*_file_changes(git, proof.tree, proof.base),)
+        if git.commit(began) is None:
+            return ()
+        new = git.names("ls-files", "--others", "--exclude-standard")
+        files = [*_file_changes(git, "-R", began), *(FileChange(path, None, None) for path in new)]
     except ProjectError:  # such as of a repository without that tree
         return ()
+    return tuple(one for one in files if RALPH not in one.path.split("/"))
 
 
 def _reverted(git: Git, commit: str, tip: str) -> dict[str, str]:

@@ -310,6 +310,23 @@ def test_without_a_merge_commit_the_rows_alone_are_undone(project: Project) -> N
     project.refused('the work of session "s1" is undone already')
 
 
+def test_files_of_a_session_in_the_directory_of_the_project_are_named(project: Project) -> None:
+    root = project.root
+    project.close(1)
+    query(root, "UPDATE ralphgen_sessions SET base_commit = ? WHERE id = 's1'", base(root))
+    (root / "kept.txt").write_text("a\nb\nc\nd\n", encoding="utf-8")
+    git(root, "commit", "--quiet", "--all", "--message", "By the agent")
+    (root / "new.txt").write_text("x\n", encoding="utf-8")
+    found = preview(root, "s1")
+    shown = project.command("s1", "--code", "--yes")
+
+    assert (FileChange("kept.txt", 0, 1), FileChange("new.txt", None, None)) == found.files
+    assert 0 == shown.returncode, shown.stderr
+    assert {"kept.txt: unchanged", "new.txt: unchanged"} <= {*shown.stdout.splitlines()}
+    assert (root / "new.txt").exists()
+    assert "draft" == project.status(1)
+
+
 def test_work_that_changed_nothing_takes_no_other_commit_out(project: Project) -> None:
     project.work(2, good_2="x")
     before = project.work(1)
