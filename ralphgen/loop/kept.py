@@ -83,8 +83,10 @@ def forget_kept(git: Git, task: int) -> None:
     git.asked("update-ref", "-d", f"{REF}{task}")
 
 
-def keep_work(root: Path, tree: Worktree, task: int, session: str, say: Say) -> None:
-    """Keep the content of a worktree for the next session of its task.
+def keep_work(
+    root: Path, tree: Worktree, task: int, session: str, say: Say, *, continues: bool = True
+) -> None:
+    """Keep the content of a worktree on a branch, for the next session if that `continues` it.
 
     Nothing is kept if the worktree has no changes, or belongs to another task now.
     """
@@ -93,6 +95,8 @@ def keep_work(root: Path, tree: Worktree, task: int, session: str, say: Say) -> 
         return
     unlock(own)
     commit = keep_leftover(own, say)
+    if not continues:
+        return
     began = git.say("rev-parse", f"{tree.began}^{{tree}}")
     if git.say("rev-parse", f"{commit}^{{tree}}") != began:
         if git.commit(f"refs/heads/{tree.branch}") != commit:  # the agent has left the branch

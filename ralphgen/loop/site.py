@@ -569,16 +569,16 @@ class TreeWorkplace(ProjectWorkplace):
     ) -> str:
         self._notice(worker)
         if session.claim is None or end.outcome.word != DONE:
-            if session.claim is not None and end.outcome.word in KEEPS:
-                self._keep(session.claim, worker)
+            if session.claim is not None:
+                self._keep(session.claim, worker, continues=end.outcome.word in KEEPS)
             return super()._concluded(session, end, worker, held)
         return self._enter(session.claim, worker)
 
-    def _keep(self, claim: TaskClaim, worker: int) -> None:
+    def _keep(self, claim: TaskClaim, worker: int, *, continues: bool) -> None:
         """Keep the work of a session, while it still has the claim on its task."""
         tree, told = self._trees[worker], self._told(worker)
         try:
-            keep_work(self._root, tree, claim.task, claim.session_id, told)
+            keep_work(self._root, tree, claim.task, claim.session_id, told, continues=continues)
         except ProjectError as error:  # such as of a full disk; the files remain in the worktree
             self._note(worker, f"warning: {error.problems[0].text}")
 

@@ -38,6 +38,19 @@ def repository(
     return project
 
 
+@pytest.mark.parametrize("last", [["exit", 3], ["blocked"]])
+def test_unfinished_work_of_the_last_session_is_on_the_branch_of_its_task(
+    tmp_path: Path, last: object
+) -> None:
+    project = repository(tmp_path, 1, {"1": [[*HALF, last]]}, attempts=1)
+
+    done = project.loop("--worktrees")
+
+    assert 5 == done.returncode, done.stderr
+    assert "half" == git(project.root, "show", "ralph/task-1:half.txt")
+    assert "  unmerged    ralph/task-1\n" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("last", "outcome"), [("limited", "rate limited"), ("hang", "out of time"), (ASKS, "asked")]
 )
