@@ -94,11 +94,12 @@ class LaterWork:
 class WorkPreview:
     """The effect of undoing the work of a session, before anything is changed.
 
-    `rows` are the results for its rows. `commit` is the commit that merged the work into the branch
-    `target`, empty without one or without `code`. `reverted` is a later commit that has reverted it
-    already. The `files` remain unchanged unless the undo `takes_code`. `waiting` is the entry of
-    the merge queue that is dropped. `kept` is later work, newest first. `refusal` is why the undo
-    is impossible, and `in_the_way` the later work that conflicts, if it is known.
+    `rows` are the results for its rows, and `task` is None if it is deleted. `commit` is the commit
+    that merged the work into the branch `target`, empty without one or without `code`. `reverted`
+    is a later commit that has reverted it already. The `files` remain unchanged unless the undo
+    `takes_code`. `waiting` is the entry of the merge queue that is dropped. `kept` is later work,
+    newest first. `refusal` is why the undo is impossible, and `in_the_way` the later work that
+    conflicts, if it is known.
     """
 
     session: str
@@ -184,8 +185,7 @@ def undo_work(
     if not (found.takes_code or found.waiting):
         _secure(root, say)
         return _undo_rows(root, found, then)
-    if found.takes_code:
-        require_trust(root, project_items(root), ask, is_whole=True)
+    require_trust(root, project_items(root), ask, is_whole=True)  # waiting work may be merged now
     config, told = read_settings(root).loop, False
     with open_sandbox(Project(root), say, asked=False), shared_connections(root):
         queue = MergeQueue(root, found.target, config, say)
@@ -263,8 +263,8 @@ def _with_tasks(root: Path, found: WorkPreview, task: int) -> tuple[WorkPreview,
     tables = tables_of_tasks(root)
     with opened_database(root) as database:
 
-        def read() -> tuple[str, dict[int, str], Claim | None]:
-            (title,) = rows_by_id(database, tables, [task], ["title"]).get(task, ("",))
+        def read() -> tuple[str | None, dict[int, str], Claim | None]:
+            (title,) = rows_by_id(database, tables, [task], ["title"]).get(task, (None,))
             built, left = dict[int, str](), [task]
             while left and len(built) < MOST:
                 for row in dependents(database, tables, left.pop(), "done"):
@@ -275,7 +275,9 @@ def _with_tasks(root: Path, found: WorkPreview, task: int) -> tuple[WorkPreview,
 
         title, built, claim = database.reading(read)
     kept = tuple(LaterWork(*one, depends=True) for one in sorted(built.items()))
-    found = replace(found, task=task, title=plain(str(title)), kept=kept)
+    if title is None:  # the task was deleted
+        return replace(found, task=None, kept=kept), None
+    found = replace(found, title=plain(title), kept=kept)
     if claim is None:
         return found, None
     text = f"task {task} is claimed by {holder_of(claim)}"

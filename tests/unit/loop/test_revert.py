@@ -14,10 +14,11 @@ from command_line import Result, ralphgen, ran
 from driving import query, quiet
 from fleets import engine_dsn
 from lanes import shortened
-from loop_projects import move_rows
+from loop_projects import LoopProject, move_rows
 from merging_projects import SETTLED, base, branch_of, emptied, merging_project, say, with_origin
+from planned_agent import Steps
 from postgresql import needs_postgresql
-from proved_projects import check, git, python
+from proved_projects import TESTS, check, git, python
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import MissingError, ProjectError, UsageError
@@ -27,6 +28,7 @@ from ralphgen.ledger.undo import undo_session
 from ralphgen.loop.git import Git
 from ralphgen.loop.merges import MergeQueue, enter_commit
 from ralphgen.loop.revert import FileChange, LaterWork, UndoneWork, preview, undo_work
+from ralphgen.loop.trees import merge_commits
 from ralphgen.project.approvals import add_to_record
 from ralphgen.runtime.tasks.rows import today
 from ralphgen.runtime.tasks.status import set_status
@@ -35,6 +37,7 @@ from ralphgen.sessions.reviews import send_back
 
 pytestmark = pytest.mark.slow
 
+WORKS: Steps = ["begin", ["write", "task-{task}.txt", "done"], "check", "done"]
 SUPPORT = Path(__file__).parents[2] / "support"
 NEEDS = """
 import pathlib, subprocess, sys
@@ -166,6 +169,7 @@ def test_rows_and_code_of_a_session_are_undone_together(project: Project) -> Non
 
     assert ("draft", "draft") == (project.status(1), found.status)
     assert "done" == project.status(2)
+    assert found.revert in merge_commits(root)  # else a loop reports it as someone else's
     assert not (root / "good-1").exists()
     assert (root / "good-2").exists()
     assert [later] == git(root, "log", "-1", "--format=%P").split()
@@ -461,6 +465,44 @@ def test_a_manual_revert_is_recognized(project: Project) -> None:
 
     assert before == project.undo().revert == base(project.root)
     assert "draft" == project.status(1)
+
+
+def test_checks_run_for_work_whose_task_is_deleted(project: Project) -> None:
+    project.work(1, good_1="x")
+    project.work(2, needs_2="good-1")
+    query(project.root, "DELETE FROM tasks WHERE id = 1")
+
+    assert preview(project.root, "s1").task is None
+    project.refused('"tests" fails without')
+
+
+@pytest.mark.thorough
+def test_a_running_loop_merges_onto_the_revert(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    plan: dict[str, list[Steps]] = {"1": [WORKS], "2": [["begin", ["wait", str(go)], *WORKS[1:]]]}
+    loops = LoopProject(tmp_path, 1, plan, config=TESTS, repository=True)
+    root = loops.root
+    git(root, "config", "user.name", "n")
+    git(root, "config", "user.email", "e@example.org")
+    assert 0 == loops.loop("--worktrees").returncode
+    ((first,),) = query(root, "SELECT id FROM ralphgen_sessions WHERE task_id = 1")
+    query(
+        root,
+        "INSERT INTO tasks (id, feature, discipline, title, status) "
+        "VALUES (2, 'auth', 'backend', 'Task 2', 'pending')",
+    )
+    running = loops.started("--worktrees")
+    loops.wait_for("begin", 2)
+    done = ran("undo", first, "--code", "--yes", "--project", root)
+    assert "reverted" in done
+    assert not (root / "task-1.txt").exists()
+    go.touch()
+    errors = running.communicate(timeout=120)[1]
+
+    assert 0 == running.returncode, errors
+    assert {1: "draft", 2: "done"} == loops.statuses()
+    assert ((root / "task-1.txt").exists(), (root / "task-2.txt").exists()) == (False, True)
+    assert "was changed by others" not in errors
 
 
 def test_the_command_lists_what_it_undoes_and_keeps(project: Project) -> None:
