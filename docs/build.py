@@ -23,6 +23,7 @@ WRITTEN = (
     "README.md",
     "docs/*.md",
     "docs/*.svg",
+    "docs/pictures/*.png",
     "examples/**/*",
     "fixtures/README.md",
     "ralphgen/README.md",

@@ -41,7 +41,7 @@ ASKING = {
     },
     "opens the database": {"project/database.py": "class driver place"},
     "looks at a file, or copies it": {
-        "board/project.py": "driver place",
+        "board/live.py": "driver place",
         "doctor/__init__.py": "driver place",
         "exchange/rows.py": "driver flag",  # another project's file; its rows have no types
         "ledger/backup.py": "driver place",

@@ -7,6 +7,8 @@ from pathlib import Path
 from driving import SCHEMAS
 from syntax_trees import ROOT, name_of
 
+PICTURES = ROOT / "docs" / "pictures"
+
 
 def tracked() -> list[Path]:
     """Every file of the repository, committed or about to be."""
@@ -24,6 +26,11 @@ def tracked() -> list[Path]:
     return [ROOT / name for name in names if (ROOT / name).is_file()]
 
 
+def texts() -> list[Path]:
+    """Return the tracked files without the pictures of the documentation."""
+    return [p for p in tracked() if (p.parent, p.suffix) != (PICTURES, ".png")]
+
+
 class TestRepository:
     """Files that must not be committed, because other machines differ."""
 
@@ -34,18 +41,26 @@ class TestRepository:
         r"|--(?:extra-)?index-url +\S*://"
     )
 
-    def test_it_holds_no_binary_files(self) -> None:
+    def test_it_holds_no_binary_files_except_pictures_of_the_docs(self) -> None:
         """A database is SQL text here, so that its changes are readable."""
         assert [] == [name_of(path) for path in tracked() if path.suffix in self.BINARY]
-        assert [] == [name_of(path) for path in tracked() if b"\0" in path.read_bytes()]
+        assert [] == [name_of(path) for path in texts() if b"\0" in path.read_bytes()]
+
+    def test_pictures_of_the_docs_are_small_and_whole(self) -> None:
+        """A conversion of line ends would break the signature of a PNG."""
+        pictures = [path.read_bytes() for path in PICTURES.glob("*.png")]
+
+        assert pictures
+        assert {b"\x89PNG\r\n\x1a\n"} == {picture[:8] for picture in pictures}
+        assert 200_000 > max(map(len, pictures))
 
     def test_text_ends_its_lines_with_a_line_feed_alone(self) -> None:
-        assert [] == [name_of(path) for path in tracked() if b"\r\n" in path.read_bytes()]
+        assert [] == [name_of(path) for path in texts() if b"\r\n" in path.read_bytes()]
 
     def test_the_repository_names_no_users_machine_and_no_registry(self) -> None:
         found = {
             f"{name_of(path)}: {match.group()}"
-            for path in tracked()
+            for path in texts()
             if path != Path(__file__)
             for match in [
                 *self.MACHINE.finditer(path.read_text(encoding="utf-8")),

@@ -960,6 +960,7 @@ def _gemini_message(error: object) -> str:
 CONFIG, PROMPT_FILE, SYSTEM_FILE = "{config}", "{prompt_file}", "{system_file}"
 USAGE_KEYS = frozenset({"turns", "cost_usd", "input_tokens", "output_tokens"})
 RESET_KEY = "resets_at"  # in seconds since 1970
+TEXT_KEYS = ("text", "message", "content", "result")  # of an event for the user, the first of them
 TRY_LATER = 75  # the exit code of a program that could not do its work for now: EX_TEMPFAIL
 
 
@@ -1036,12 +1037,21 @@ class NamedReader(OutputReader):
                 tokens_out=number(event.get("output_tokens")),
                 cost=amount(event.get("cost_usd")),
             )
-        record = line if event is not None else json.dumps({"type": "text", "text": line})
-        return AgentLine(record, (harmless(line),))
+        if event is None:
+            return AgentLine(json.dumps({"type": "text", "text": line}), (harmless(line),))
+        return AgentLine(line, tuple(harmless_lines(iter(_named_texts(event, line)))))
 
     def close(self, code: int | None, _complaint: str) -> None:
         """Record its exit code, which may report that its model is temporarily unavailable."""
         self.rate_limited = code == TRY_LATER
+
+
+def _named_texts(event: Event, line: str) -> list[str]:
+    """Return the text of an event of an unknown program; an event about its usage has none."""
+    if not event.keys() - USAGE_KEYS - {RESET_KEY}:
+        return []
+    texts = [event[key] for key in TEXT_KEYS if isinstance(event.get(key), str)]
+    return texts[:1] or [line]
 
 
 def _lacks(name: str, command: list[str]) -> Iterator[str]:

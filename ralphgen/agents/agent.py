@@ -323,6 +323,7 @@ Event = Mapping[str, Any]
 
 HIGHEST = 2**53  # a count or an amount that an agent is believed
 ERROR_WIDTH = 400  # characters of a failure that are shown
+CALL_LINE, FAILURE_LINE = "call ", "failed "  # the beginnings of lines about calls
 _MARK = re.compile(r"</?tool_use_error>")
 
 
@@ -364,12 +365,12 @@ def call_line(name: str, given: object) -> str:
     """Return a call on one line, each argument cut."""
     shown = given if isinstance(given, dict) else {}
     words = (f" {one_line(str(key))}={shortened(value)}" for key, value in shown.items())
-    return f"call {name}{''.join(words)}"
+    return f"{CALL_LINE}{name}{''.join(words)}"
 
 
 def failure_line(name: str, text: str) -> str:
     """Return on one line that a call has failed, and why."""
-    return f"failed {name}: {one_line(text)}"
+    return f"{FAILURE_LINE}{name}: {one_line(text)}"
 
 
 def text_of(content: object) -> str:

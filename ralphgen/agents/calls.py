@@ -56,10 +56,13 @@ class CallAnswer:
 class ServerConnection:
     """A running server, which ends with this object; it may write to our standard error.
 
+    `session` is the id that its changes have on record, if this process has chosen it.
+
     Raises `ProjectError` if the server does not start, or ends before it has answered.
     """
 
     def __init__(self, command: Sequence[str], kit: str, *, apart: bool = False) -> None:
+        self.session = ""
         self._kit = kit
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=apart
@@ -199,8 +202,8 @@ def made_options(
     policy: Policy,
     request: Request,
     sandbox: Mapping[str, Any] | None = None,
-) -> Iterator[Options]:
-    """The options of servers for one call in a work tree: good until the servers have started.
+) -> Iterator[tuple[str, Options]]:
+    """The session and the options of servers for one call in a work tree, until they have started.
 
     Rows made by a call with every tool are on record as the user's, others as an agent's. `sandbox`
     has the rules for commands that the server runs.
@@ -221,7 +224,7 @@ def made_options(
     with TemporaryDirectory(prefix="ralphgen-") as folder:
         path = Path(folder, "context.json")
         path.write_bytes(text)
-        yield "--context", str(path), "--sha256", sha256_hex(text)
+        yield name, ("--context", str(path), "--sha256", sha256_hex(text))
 
 
 def _manifest(root: Path) -> dict[str, Any]:
@@ -300,8 +303,9 @@ def open_server(
         return
     trusting = (TRUST_EDITED,) if trust_edited else ()
     wanted = request or Request(FULL)
-    with made_options(root, place.work_tree, policy, wanted, sandbox) as options:
+    with made_options(root, place.work_tree, policy, wanted, sandbox) as (name, options):
         connection = ServerConnection((*start, kit, *trusting, *options), kit, apart=apart)
+        connection.session = name
     with connection:
         yield connection
 

@@ -1,486 +1,317 @@
-"""The agents and loops that a board starts: options, choices, processes, the page of loops.
+"""The agents at work, their cost, and the nights before."""
 
-Only recipes that run without the user are offered; no input of a browser is used as a command.
-"""
-
+import json
 import math
-import os
 import re
-import subprocess
-import sys
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from tempfile import TemporaryFile
-from threading import Lock, Thread
-from typing import IO
+from urllib.parse import quote
 
-from markupsafe import Markup
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ralphgen.agents.adapters import agents_here
-from ralphgen.agents.agent import prints
-from ralphgen.agents.calls import read_policy
-from ralphgen.board.page import BoardPlace, PageDesk, html, in_thread
-from ralphgen.board.project import LOOPS
-from ralphgen.board.record import titles_of
+from ralphgen.agents.agent import NOTHING_USED, Usage
+from ralphgen.agents.transcripts import StreamEntry, Streams
+from ralphgen.board.charts import Picture, spending
+from ralphgen.board.diff import FileChanges, merge_diff, tree_diff
+from ralphgen.board.inbox import MOST_SESSIONS, items_of, ready_tasks
+from ralphgen.board.live import (
+    Board,
+    has_tables_alone,
+    in_thread,
+    read_claims,
+    stream_name,
+    tree_name,
+)
+from ralphgen.board.nights import Night, loop_spans, nights
+from ralphgen.board.record import ShownCheck, shown_check
+from ralphgen.board.render import Desk, took
+from ralphgen.board.starts import (
+    CLOCK,
+    LIMITS,
+    StartChoices,
+    StartedProcesses,
+    ask_loop,
+    doubted,
+    known_options,
+    start_choices,
+    start_summary,
+    stop_session,
+)
 from ralphgen.board.text import (
     ActionResult,
     FieldProblem,
     Form,
-    fieldless,
     form_of,
     line,
     moment,
     paragraph,
     query_of,
+    wants_json,
 )
 from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.kits.project import Project
-from ralphgen.kits.registry import read_settings
-from ralphgen.loop.cost import Costs
-from ralphgen.loop.record import StoredLoop, ask_loops, read_events, stored_loops
-from ralphgen.loop.run import (
-    LEAST_COST,
-    MOST_PARALLEL,
-    Event,
-    duration,
-    event_lines,
-    parse_duration,
+from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.ledger.record import (
+    CheckRecord,
+    JournalEntry,
+    SessionRecord,
+    base_of,
+    changes_by,
+    holding_sessions,
+    newest_sessions,
+    recorded_sessions,
+    runs_by,
 )
+from ralphgen.ledger.tables import read_state, state_of
+from ralphgen.loop.cost import Costs, cost_words
+from ralphgen.loop.record import StoredLoop, read_events, stored_loops
+from ralphgen.loop.run import Event, parse_duration, parse_until
 from ralphgen.loop.trees import worktree_notes
-from ralphgen.project.model import Names
+from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.root import sessions_folder
-from ralphgen.project.schema import open_rows
-from ralphgen.runtime.engine.ledger import MARKER
-from ralphgen.sessions.claims import next_tasks
-from ralphgen.sessions.store import launcher_of
+from ralphgen.runtime.session import ROWS
+from ralphgen.runtime.tasks.claims import is_live
+from ralphgen.sessions.store import (
+    StoredSession,
+    launcher_of,
+    stored_session,
+    stored_sessions,
+)
 
-HINT = "hint: "
-SAYS = "error: "  # before the first sentence of a refusal
-LIMITS = ("parallel", "max_tasks", "max_cost", "max_time", "review_every")
-"""The options that take a value, as the form's fields."""
-LABELS = {
-    "agent": "Agent",
-    "parallel": "Agents at once",
-    "max_tasks": "Sessions on tasks at most",
-    "max_cost": "US dollars at most",
-    "max_time": "Time at most",
-    "review_every": "A review after so many tasks",
-    "worktrees": "Each agent in a work tree of its own",
-    "task": "Task",
-    "recipe": "Recipe",
-    "discipline": "Discipline, if not the task's own",
+MOST_WORKERS = 100  # to show
+HERE = 200  # sessions of a list, at first
+SHOWN_WORDS, SHOWN_ALL = 60, 2_000  # entries of a session's page, at first and by request
+ON_CARD = 3  # entries
+CHANGES, RUNS = 100, 50  # of a session's page
+LONGEST_ID = 200  # characters
+LONGEST_VALUE = 300  # characters of a changed value
+OVER = "the session is over, and its directory may contain later work"
+TASK = re.compile("[0-9]{1,18}")
+LARGEST_ID = 2**63 - 1
+MERGING = "merging"
+SESSIONS = "record status sessions loop"  # changes of sessions
+COUNTS = "SELECT status, COUNT(*) FROM tasks GROUP BY status"
+OPEN = ("pending", "in_progress")
+KINDS: Mapping[str, str] = {
+    "done": "done",
+    "merged": "done",
+    "ended": "done",
+    MERGING: "wait",
+    "at work": "run",
+    "asked": "ask",
+    "no end on record": "",
 }
-"""By the name of an option of a command, what stands beside its field."""
-WORDS = {
-    "--task N, or --next": '"Task"',
-    '"ralphgen task list" lists them': '"Tasks" lists them',
-    '"ralphgen loop" starts one': "the form below starts one",
-}
-"""Text of commands, with its replacement on pages."""
-OPTION = re.compile(r'"?--([a-z][a-z-]*)"?')
-
-
-def limit_problems(name: str, given: str) -> tuple[FieldProblem, ...]:
-    """Return why an option cannot have this value, in the words of the form; empty if it can."""
-    label, shown = LABELS[name], line(given)
-    if name == "max_time":
-        try:
-            parse_duration(given)
-        except UsageError as error:
-            return (FieldProblem(name, f'"{label}": {error.problems[0].text}'),)
-        return ()
-    if name == "max_cost":
-        text = f'"{label}" must be at least {LEAST_COST}, such as 20 or 7.5, not "{shown}"'
-        return () if _amount(given) >= LEAST_COST else (FieldProblem(name, text),)
-    most = MOST_PARALLEL if name == "parallel" else 0
-    number = int(given) if re.fullmatch("[0-9]{1,9}", given) else 0
-    if number and (not most or number <= most):
-        return ()
-    until = f"from 1 to {most}" if most else "of at least 1"
-    return (FieldProblem(name, f'"{label}" must be a whole number {until}, not "{shown}"'),)
-
-
-def known_options(found: object) -> tuple[Mapping[str, str], Sequence[str]]:
-    """Return the options in a loop's first event as the form has them, and those no loop writes."""
-    given = found if isinstance(found, dict) else {}
-    named = {name: given[name] for name in ("agent", *LIMITS, "worktrees") if name in given}
-    said = {name: value for name, value in named.items() if value not in (None, "", False)}
-    odd = [name for name, value in said.items() if not _can_be(name, value)]
-    return {name: line(value) for name, value in said.items() if name not in odd}, odd
-
-
-def refusals(said: Sequence[str]) -> tuple[FieldProblem, ...]:
-    """Return a command's reasons for a refusal, in the words of the page."""
-    first = next((at for at, one in enumerate(said) if one.startswith(SAYS)), 0)
-    problems: list[FieldProblem] = []
-    for one in said[first:]:
-        if one.startswith(HINT) and problems:
-            problems[-1] = FieldProblem("", problems[-1].text, one.removeprefix(HINT))
-        else:
-            problems.append(FieldProblem("", one.removeprefix(SAYS)))
-    return in_words_of_page(problems)
-
-
-def in_words_of_page(problems: Iterable[FieldProblem]) -> tuple[FieldProblem, ...]:
-    """Return problems with fields and pages where a command names its options and others."""
-    return tuple(FieldProblem(one.field, _worded(one.text), _worded(one.hint)) for one in problems)
-
-
-def _worded(text: str) -> str:
-    for said, told in WORDS.items():
-        text = text.replace(said, told)
-    return OPTION.sub(_field, text)
-
-
-def _field(found: re.Match[str]) -> str:
-    label = LABELS.get(found[1].replace("-", "_"))
-    return found[0] if label is None else f'"{label}"'
-
-
-def _amount(given: str) -> float:
-    """Return an amount, or negative infinity if the text is not one."""
-    try:
-        amount = float(given)
-    except ValueError:
-        return -math.inf
-    return amount if math.isfinite(amount) else -math.inf
-
-
-def _can_be(name: str, value: object) -> bool:
-    """Return whether a loop can have been started with this."""
-    if name == "worktrees":
-        return value is True
-    if name in ("agent", "max_time"):
-        return isinstance(value, str) and (name == "agent" or not limit_problems(name, value))
-    kind = int | float if name == "max_cost" else int
-    return isinstance(value, kind) and not limit_problems(name, str(value))
-
-
-READY = 20  # tasks to list in the form that starts an agent
+"""The mark of an outcome; that of another one is `stop`."""
+OUTCOMES = {"open": "left open", "asked": "asks a question"}
 
 
 @dataclass(frozen=True, slots=True)
-class StartChoices:
-    """The choices in the form that starts an agent.
+class SessionLine:
+    """A session; unknown values are empty.
 
-    `recipes` are those that run without the user; for a task, those that work on a task.
+    `record` is its row, or as much of one as its files have. `task` is None without one. `outcome`
+    is in words, such as `merged`, `kind` its mark; `works` is whether an agent or a server is
+    running in it on this machine, and `agent_runs` whether the board can stop an agent. `merge` is
+    about the work of a loop with worktrees.
     """
 
-    recipes: Names
-    disciplines: Names
-    agents: tuple[tuple[str, str], ...]
+    record: SessionRecord
+    title: str
+    outcome: str
+    kind: str
+    works: bool
+    agent_runs: bool
+    containment: str
+    merge: str
+
+    @property
+    def session_id(self) -> str:
+        """Return its id."""
+        return self.record.session_id
+
+    @property
+    def task(self) -> int | None:
+        """Return its task."""
+        return self.record.task_id
+
+    @property
+    def recipe(self) -> str:
+        """Return its recipe on one line."""
+        return line(self.record.recipe)
+
+    @property
+    def discipline(self) -> str:
+        """Return its discipline on one line."""
+        return line(self.record.discipline)
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long it took; None while it works."""
+        began, ended = moment(self.record.started), moment(self.record.ended)
+        return (ended - began).total_seconds() if began and ended and ended > began else None
+
+    @property
+    def tokens(self) -> str:
+        """Return its tokens in words."""
+        counts = (self.record.input_tokens, self.record.output_tokens)
+        return "" if None in counts else "{:,} in, {:,} out".format(*counts)
+
+    @property
+    def worktree(self) -> str:
+        """Return the name of its worktree."""
+        return line(Path(self.record.worktree).name) if self.record.worktree else ""
+
+    @property
+    def cost(self) -> str:
+        """Return its cost in words; empty while it works, and without an agent."""
+        known, estimated = self.record.cost_usd, self.record.estimated_usd
+        is_unknown = known is None and estimated is None
+        return cost_words(known, estimated, int(is_unknown and self.record.agent is not None)) * (
+            not is_unknown or self.record.ended is not None
+        )
+
+    @property
+    def address(self) -> str:
+        """Return the address of its page."""
+        return address_of(self.session_id)
+
+    @property
+    def key(self) -> str:
+        """Return the id of its elements."""
+        return stream_name(self.session_id)
 
 
-@dataclass(frozen=True, slots=True)
-class StartedAgent:
-    """The result of a start: `begun` is the id of the session or loop, or "".
+def address_of(session_id: str) -> str:
+    """Return the address of a session's page."""
+    return f"/agents/{quote(session_id, safe='', errors='surrogateescape')}"
 
-    `outcome` is the message for the user.
+
+def read_sessions(root: Path, most: int = HERE) -> tuple[SessionLine, ...]:
+    """Return the sessions on record and on this machine, newest first.
+
+    Users' own decisions are left out. Raises `ProjectError` if they cannot be read.
     """
-
-    begun: str
-    outcome: ActionResult
-
-
-def start_choices(root: Path, task: str) -> StartChoices:
-    """Return the choices for a start in the project in `root`; for a task, if one is named.
-
-    Raises `ProjectError` if the project cannot be read.
-    """
-    policy = read_policy(root, trust_edited=True)
-    recipes = [name for name in policy.recipes if prints(policy.profile(name))]
-    if task:
-        recipes = [name for name in recipes if "task" in policy.targets(name)]
-    with open_rows(root) as rows:
-        disciplines = tuple(rows.names("disciplines"))
-    agents = tuple((one.name, one.title) for one in agents_here(read_settings(root)))
-    return StartChoices(tuple(recipes), disciplines, agents)
+    stored = {one.session_id: one for one in stored_sessions(root) if not one.dry_run}
+    with open_database(root) as connection:
+        records: list[SessionRecord] = []
+        if state_of(connection).version is not None:
+            records = newest_sessions(Rows(connection, {}), most)
+        known = {one.session_id for one in records}
+        records += [_record_of(one) for name, one in stored.items() if name not in known]
+        rows = _rows(root, connection)
+        found = _lines(rows, records, stored)
+    return tuple(sorted(found, key=lambda one: one.record.started, reverse=True))[:most]
 
 
-def ready_tasks(root: Path) -> tuple[tuple[int, str], ...]:
-    """Return the first ready tasks, each with its title; none without a ledger.
-
-    Raises `ProjectError` if the project cannot be read.
-    """
+def _rows(root: Path, connection: Snapshot) -> Rows:
+    """Return the rows of a project with tasks, or only the ledger of one of tables alone."""
     project = Project(root)
-    if project.schema.table(MARKER) is None:
-        return ()
-    first = next_tasks(root, project.schema)[:READY]
-    with project.task_rows() as (rows, _):
-        titles = titles_of(rows, first)
-    return tuple((task, titles.get(task, "")) for task in first)
+    if project.serves_any_database:
+        return Rows(connection, {}, state_of(connection).version is not None)
+    return reading_rows(connection, project.schema_in(connection))
 
 
-def refused_choice(given: str, known: Names, what: str) -> StartedAgent | None:
-    """Return the refusal of an unknown choice, or None for a known one."""
-    if given in known:
-        return None
-    problem = FieldProblem(what, f"there is no {what} with this name", "choose another")
-    return StartedAgent("", ActionResult(False, "nothing was started", (), (problem,)))
-
-
-def refused_agent(given: str, choices: StartChoices) -> StartedAgent | None:
-    """Return the refusal of an unavailable agent, or None for an available one."""
-    return refused_choice(given, tuple(name for name, _ in choices.agents), "agent")
-
-
-def not_started(error: RalphgenError) -> StartedAgent:
-    """Return that an error keeps everything from being started."""
-    return StartedAgent(
-        "",
-        ActionResult(False, "nothing was started", (), in_words_of_page(fieldless(error.problems))),
+def _record_of(stored: StoredSession) -> SessionRecord:
+    """Return a record made of a session's files."""
+    facts, task = stored.facts, stored.facts.get(ROWS["task"])
+    begin = datetime.now(UTC) - timedelta(seconds=stored.age)
+    return SessionRecord(
+        stored.session_id,
+        line(facts.get("recipe")),
+        line(facts.get("discipline")),
+        task if type(task) is int and abs(task) <= LARGEST_ID else None,
+        line(facts.get(ROWS["feature"])),
+        *(None, None),
+        f"{begin:%Y-%m-%dT%H:%M:%SZ}",
+        *(None,) * 10,
     )
 
 
-PATIENCE = 20.0  # seconds to wait for a start
-LOOK = 0.05  # seconds between checks for its begin
-SLOW_LOOK = 0.5  # the same, if no request waits any more
-SAID = 8_000  # bytes of what a command has said that are shown
-MOST_KEPT = 64  # starts that are remembered
-Find = Callable[[int], str]
-"""Returns the id of what a process has begun, "" as long as that is nothing."""
+def _lines(
+    rows: Rows, records: Sequence[SessionRecord], stored: Mapping[str, StoredSession]
+) -> list[SessionLine]:
+    titles = _titles(rows, [one.task_id for one in records])
+    ids = [one.session_id for one in records]
+    holding: Collection[str] = ()
+    live: set[object] = set()  # also on other machines
+    if ids and rows.has_ledger:
+        holding = holding_sessions(rows, ids)
+        live = {one.session for one in read_claims(rows).values() if is_live(one)}
+    return [
+        _line(one, stored.get(name), titles, holds=name in holding, lives=name in live)
+        for one, name in zip(records, ids, strict=True)
+    ]
 
 
-class StartedCommand:
-    """A command of ralphgen that lives on without us; `code` is its exit code, None until then."""
-
-    def __init__(self, words: Sequence[str], root: Path) -> None:
-        """Start it in the project in `root`, without a terminal."""
-        self.code: int | None = None
-        self._said = ""
-        self._file = TemporaryFile()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "ralphgen", *words],  # no module of the project
-            cwd=root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=self._file,
-            start_new_session=True,
-        )
-        self.pid = self._process.pid
-        self._reading = Lock()
-        Thread(target=self._bury, daemon=True).start()
-
-    def said(self) -> str:
-        """Return the end of its standard error output."""
-        with self._reading:
-            return self._said if self._file.closed else _end_of(self._file)
-
-    def end(self) -> None:
-        """Terminate it, and with it the agent or loop that it watches."""
-        self._process.terminate()
-
-    def _bury(self) -> None:
-        code = self._process.wait()
-        with self._reading:
-            self._said = _end_of(self._file)
-            self._file.close()
-        self.code = code
+def _titles(rows: Rows, tasks: Iterable[int | None]) -> dict[int, str]:
+    """Return the titles of the tasks that exist, by id."""
+    named = [one for one in {*tasks} if one is not None and abs(one) <= LARGEST_ID]
+    if not named or rows.lacks("tasks", "id", "title"):
+        return {}
+    return {task: line(title) for task, title in rows.named("tasks", ["id", "title"], str(named))}
 
 
-class StartedProcesses:
-    """The processes that this board has started; they outlive it.
-
-    `tell` is called with the result of a failed start that no request waits for any more. Every
-    method may be called in any thread.
-    """
-
-    def __init__(self, root: Path, tell: Callable[[ActionResult], None]) -> None:
-        """Start none in the project in `root`."""
-        self._root = root
-        self._tell = tell
-        self._keeping = Lock()
-        self._known: OrderedDict[str, StartedCommand] = OrderedDict()
-        self._looping = Lock()
-        self._loop: StartedCommand | None = None  # one that had not begun at the last check
-
-    def launch(self, form: Form) -> StartedAgent:
-        """Start an agent in a session, as `ralphgen launch` does, with the same refusals."""
-        recipe, task, agent = (form.text(name) for name in ("recipe", "task", "agent"))
-        try:
-            choices = start_choices(self._root, task)
-        except RalphgenError as error:
-            return not_started(error)
-        refusal = refused_choice(recipe, choices.recipes, "recipe") or refused_agent(agent, choices)
-        if refusal:
-            return refusal
-        words = ["launch", recipe, f"--agent={agent}"]
-        words += [
-            f"--{name}={form.text(name)}" for name in ("task", "discipline") if form.text(name)
-        ]
-        before = {one.name for one in _folders(self._root)}
-
-        def find(pid: int) -> str:
-            new = (one for one in _folders(self._root) if one.name not in before)
-            return next((one.name for one in new if launcher_of(one) == pid), "")
-
-        return self._start(words, find, "the session")[1]
-
-    def loop(self, form: Form) -> StartedAgent:
-        """Start a loop, as `ralphgen loop` does, with its refusals; a second one is refused."""
-        agent = form.text("agent")
-        try:
-            choices = start_choices(self._root, "")
-        except RalphgenError as error:
-            return not_started(error)
-        if refusal := refused_agent(agent, choices):
-            return refusal
-        given = {name: value for name in LIMITS if (value := form.text(name).strip())}
-        if wrong := [one for name, value in given.items() for one in limit_problems(name, value)]:
-            return StartedAgent("", ActionResult(False, "no loop was started", (), tuple(wrong)))
-        words = ["loop", f"--agent={agent}"]
-        words += [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-        words += ["--worktrees"] * bool(form.texts("worktrees"))
-        with self._looping:
-            if problem := self._looping_already():
-                outcome = ActionResult(False, "no loop was started", (), (problem,))
-                return StartedAgent("", outcome)
-            self._loop, started = self._start(words, self._loop_of, "the loop")
-            return started
-
-    def said(self, begun: str) -> str:
-        """Return the end of the output of the command that began this; empty if it is unknown."""
-        command = self._of(begun)
-        return "" if command is None else command.said()
-
-    def runs(self, begun: str) -> bool:
-        """Return whether the command lives that began this."""
-        command = self._of(begun)
-        return command is not None and command.code is None
-
-    def end(self, begun: str) -> bool:
-        """End the command that began this, and its agent or loop; False if none is running."""
-        command = self._of(begun)
-        if command is None or command.code is not None:
-            return False
-        command.end()
-        return True
-
-    def _of(self, begun: str) -> StartedCommand | None:
-        with self._keeping:
-            return self._known.get(begun)
-
-    def _looping_already(self) -> FieldProblem | None:
-        """Return why no loop can be started now, with a remedy."""
-        running = [one for one in stored_loops(self._root) if one.running]
-        if running:
-            text = f'the loop "{running[0].loop_id}" is running'
-            if running[0].doubt:
-                path, doubt = running[0].path, running[0].doubt
-                text = f'"{path}" is locked as if a loop were running, but {doubt}'
-            hint = f'stop it first; if it does not stop, remove "{running[0].path}"'
-            return FieldProblem("", text, f"{hint}; a running loop creates it again")
-        if self._loop is not None and self._loop.code is None:
-            return FieldProblem("", "a loop is starting", "wait until it has started")
-        return None
-
-    def _loop_of(self, pid: int) -> str:
-        found = (one.loop_id for one in stored_loops(self._root) if one.running and one.pid == pid)
-        return next(found, "")
-
-    def _start(
-        self, words: Sequence[str], find: Find, what: str
-    ) -> tuple[StartedCommand | None, StartedAgent]:
-        """Run a command until it has begun, or has ended before that; it is given if it is slow."""
-        if any("\0" in word for word in words):
-            refused = ActionResult(
-                False, f"{what} was not started: an option contains a NUL character"
-            )
-            return None, StartedAgent("", refused)
-        command = StartedCommand(words, self._root)
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            code = command.code
-            if begun := find(command.pid):
-                self._keep(begun, command)
-                return None, StartedAgent(begun, ActionResult(True, f"{what} has started"))
-            if code is not None:
-                return None, StartedAgent("", _ended(command.said(), code, what))
-            time.sleep(LOOK)
-        Thread(target=self._wait_for, args=(command, find, what), daemon=True).start()
-        said = tuple(command.said().splitlines())
-        return command, StartedAgent("", ActionResult(True, f"{what} is starting", said))
-
-    def _wait_for(self, command: StartedCommand, find: Find, what: str) -> None:
-        """Keep a slow command once it has begun; report it if it ends before that."""
-        while True:
-            code = command.code
-            if begun := find(command.pid):
-                self._keep(begun, command)
-                return
-            if code is not None:
-                self._tell(_ended(command.said(), code, what))
-                return
-            time.sleep(SLOW_LOOK)
-
-    def _keep(self, begun: str, command: StartedCommand) -> None:
-        with self._keeping:
-            self._known[begun] = command
-            if len(self._known) > MOST_KEPT:
-                self._known.popitem(last=False)
+def _line(
+    record: SessionRecord,
+    stored: StoredSession | None,
+    titles: Mapping[int, str],
+    *,
+    holds: bool,
+    lives: bool,
+) -> SessionLine:
+    launched = stored is not None and launcher_of(stored.folder) is not None
+    works = launched or (stored is not None and stored.running)
+    merge = f"merged as {line(record.merged[:10])}" if record.merged else ""
+    if not merge and record.worktree and record.outcome == "done":
+        merge = "waits in the merge queue" if holds else "not merged"
+    outcome = record.outcome or ("at work" if works or lives else "no end on record")
+    if outcome == "done" and merge:
+        outcome = "merged" if record.merged else MERGING if holds else "not merged"
+    return SessionLine(
+        record=record,
+        title=titles.get(record.task_id or 0, ""),
+        outcome=line(OUTCOMES.get(outcome, outcome)),
+        kind=KINDS.get(outcome, "stop"),
+        works=works,
+        agent_runs=launched,
+        containment=stored.containment if stored is not None and stored.facts else "",
+        merge=merge,
+    )
 
 
-def _folders(root: Path) -> list[Path]:
-    with suppress(OSError):
-        return [*sessions_folder(root).iterdir()]
-    return []
-
-
-def _end_of(file: IO[bytes]) -> str:
-    """Return the end of a process's output, without moving the file's position."""
-    size = os.fstat(file.fileno()).st_size
-    begin = max(0, size - SAID)
-    return paragraph(os.pread(file.fileno(), SAID, begin).decode(errors="replace"), SAID)
-
-
-def _ended(said: str, code: int, what: str) -> ActionResult:
-    """Return the result of a command that ended before anything had begun."""
-    lines = said.splitlines()
-    if code == 0:
-        return ActionResult(True, f"{what} has ended already", tuple(lines))
-    return ActionResult(False, f"{what} was not started", (), refusals(lines))
-
-
-LINES = 200  # the newest events to show
-OLDER = 5  # loops to list before the newest
-MOST_WORKERS = 1_000  # to show
-LAST = 64 * 1024  # bytes at the end of a loop before it
+def at_work(agents: int) -> str:
+    """Return in words how many agents are at work."""
+    return f"{agents or 'no'} {'agent' if agents == 1 else 'agents'} at work"
 
 
 @dataclass(frozen=True, slots=True)
 class LoopWorker:
-    """The work of a worker: `session` is empty while it waits, and `task` also for a review."""
+    """A worker of a loop: `session` is empty while it waits, and `task` None for a review."""
 
     number: int
     session: str = ""
-    task: str = ""
+    task: int | None = None
     title: str = ""
     since: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ToldLine:
-    """A line about an event."""
-
-    number: int
-    time: str
-    text: str
+CostPoint = tuple[datetime, float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class LoopView:
     """A loop: `state` is preparing, running, paused, stopping, ended or cut off, `reason` why.
 
-    `options` are its start options, as a form has them, and `odd` names invalid ones among them.
-    `outcomes` counts its sessions, `spent` is their known cost, and `took` the loop's duration.
+    `options` are its valid options by the fields of the form. `done` is the number of tasks that it
+    has closed, and `points` are the costs of its sessions, reported and estimated, each with the
+    time of the end. `stops` is when its time is up, or empty.
     """
 
     loop_id: str
@@ -488,28 +319,58 @@ class LoopView:
     reason: str
     running: bool
     began: str
-    took: str
+    last: str
     options: Mapping[str, str]
-    odd: tuple[str, ...]
     workers: tuple[LoopWorker, ...]
-    outcomes: tuple[tuple[str, int], ...]
-    spent: str
-    lines: tuple[ToldLine, ...]
-    left_out: int
+    done: int
+    costs: Costs
+    points: tuple[CostPoint, ...]
+    stops: str
 
+    @property
+    def busy(self) -> tuple[LoopWorker, ...]:
+        """Return the workers with a session."""
+        return tuple(one for one in self.workers if one.session)
 
-@dataclass(frozen=True, slots=True)
-class Loops:
-    """The running loop, else the last one, None before the first; `older` are the others.
+    @property
+    def headline(self) -> str:
+        """Return its state in a few words."""
+        return {
+            "preparing": "Agents are starting",
+            "paused": f"Paused, {at_work(len(self.busy))}",
+            "stopping": f"Stopping, {at_work(len(self.busy))}",
+        }.get(self.state, at_work(len(self.busy)).capitalize())
 
-    `trees` describes the worktrees, and the work in them that waits for the user. `problems` are
-    invalid parts of the loops' files.
-    """
+    @property
+    def budget(self) -> float | None:
+        """Return its budget in US dollars."""
+        return float(self.options["max_cost"]) if "max_cost" in self.options else None
 
-    now: LoopView | None
-    older: tuple[LoopView, ...]
-    trees: tuple[str, ...]
-    problems: tuple[FieldProblem, ...]
+    @property
+    def spent(self) -> str:
+        """Return its costs until now in words; empty before the first session has ended."""
+        return str(self.costs)
+
+    @property
+    def per_task(self) -> str:
+        """Return its known cost for each task that it has closed, in words."""
+        spent = (self.costs.known or 0.0) + (self.costs.estimated or 0.0)
+        return cost_words(spent / self.done) if spent and self.done else ""
+
+    @property
+    def time_left(self) -> str:
+        """Return its remaining time in words; empty without a limit."""
+        end = moment(self.stops)
+        return took(max(0.0, (end - datetime.now(UTC)).total_seconds())) if end else ""
+
+    @property
+    def picture(self) -> Picture | None:
+        """Return its costs over time, up to the end of its time; None if they are unreadable."""
+        began, now = moment(self.began), datetime.now(UTC)
+        if began is None or began > now:
+            return None
+        end = moment(self.stops) or now
+        return spending(self.points, self.budget, began, max(end, now), now)
 
 
 @dataclass(slots=True)
@@ -519,25 +380,32 @@ class _Course:
     state: str = "preparing"
     reason: str = ""
     workers: dict[int, LoopWorker] = field(default_factory=dict)
-    outcomes: dict[str, int] = field(default_factory=dict)
+    done: int = 0
     costs: Costs = field(default_factory=Costs)
+    points: list[CostPoint] = field(default_factory=list)
 
     def take(self, told: Event) -> None:
         """Take note of an event."""
+        at = line(told.get("time"))
         match told:
             case {"event": "begin", "workers": int(workers)}:
                 self.state = "running"
                 numbers = range(1, min(workers, MOST_WORKERS) + 1)
                 self.workers = {number: LoopWorker(number) for number in numbers}
-            case {"event": "session", "worker": int(worker), "session": session, "task": task}:
-                about = "" if task is None else line(task)
-                facts = (line(session), about, line(told.get("title")), line(told.get("time")))
-                self.workers[worker] = LoopWorker(worker, *facts)
-            case {"event": "end", "worker": int(worker), "outcome": str(outcome)}:
-                self.workers[worker] = LoopWorker(worker)
-                self.outcomes[line(outcome)] = self.outcomes.get(line(outcome), 0) + 1
+            case {"event": "session", "worker": int(number), "session": session, "task": task}:
+                about = task if type(task) is int else None
+                title = line(told.get("title"))
+                self.workers[number] = LoopWorker(number, line(session), about, title, at)
+            case {"event": "end", "worker": int(number), "outcome": str(outcome)}:
+                self.workers[number] = LoopWorker(number)
+                self.done += outcome in ("done", "skipped")
+                cost = Costs()
                 with suppress(OverflowError):
+                    cost.take(told)
                     self.costs.take(told)
+                ended = moment(at)
+                if ended is not None and math.isfinite((cost.known or 0) + (cost.estimated or 0)):
+                    self.points.append((ended, cost.known, cost.estimated))
             case {"event": "held"}:
                 self.state = "paused"
             case {"event": "resumed"}:
@@ -545,180 +413,488 @@ class _Course:
             case {"event": "stopping"}:
                 self.state = "stopping"
             case {"event": "stop", "reason": reason}:
-                self.state, self.reason = "ended", line(reason, 500)
-                self.total(told)
+                self.state, self.reason, self.workers = "ended", line(reason, 500), {}
 
-    def total(self, told: Event) -> None:
-        """Use the totals in a loop's last event, since its earlier events may be incomplete."""
-        match told:
-            case {"outcomes": dict(outcomes), "cost_usd": int(cost) | float(cost)}:
-                counts = {line(word): count for word, count in outcomes.items()}
-                if counts and all(type(count) is int for count in counts.values()):
-                    self.outcomes = {word: count for word, count in counts.items() if count}
-                unknown = told.get("cost_unknown")
-                with suppress(OverflowError):
-                    if isinstance(unknown, int):
-                        self.costs = Costs()
-                        for one in (
-                            {"cost_usd": told.get("known_usd")},
-                            {"estimated_usd": told.get("estimated_usd")},
-                        ):
-                            self.costs.take(one)
-                        self.costs.unknown = unknown
-                    elif cost:
-                        self.costs.known = float(cost)
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """The running loops, newest first, and the last ended loop, or None.
+
+    `problems` are invalid parts of the loops' files.
+    """
+
+    running: tuple[LoopView, ...]
+    last: LoopView | None
+    problems: tuple[FieldProblem, ...]
 
 
 def read_loops(root: Path) -> Loops:
     """Return the loops of the project in `root` on this machine."""
     stored = stored_loops(root)
-    stored.sort(key=lambda one: (not one.running, bool(one.doubt)))  # the newest that runs first
-    shown = [one for one in stored if not one.doubt][: OLDER + 1]
-    views = [_view(one, read_events(one) if one is shown[0] else _ends(one)) for one in shown]
-    problems = [_doubted(one) for one in stored if one.doubt]
-    if views:
-        problems += _odd(shown[0], views[0].odd)
-    trees: tuple[str, ...] = ()
-    with suppress(RalphgenError):  # no git, or no ledger
-        trees = tuple(worktree_notes(root))
-    now = views[0] if views else None
-    return Loops(now, tuple(views[1:]), trees, tuple(problems))
+    running = [one for one in stored if one.running and not one.doubt]
+    ended = next((one for one in stored if not one.running), None)
+    return Loops(
+        tuple(map(_view, running)),
+        None if ended is None else _view(ended),
+        tuple(doubted(one) for one in stored if one.doubt),
+    )
 
 
-def _doubted(stored: StoredLoop) -> FieldProblem:
-    text = f'"{stored.path}" is locked as if a loop were running, but {stored.doubt}'
-    return FieldProblem("", text, "remove the file; a running loop creates it again")
-
-
-def _odd(stored: StoredLoop, names: Sequence[str]) -> Iterator[FieldProblem]:
-    if names:
-        labels = ", ".join(f'"{LABELS[name]}"' for name in names)
-        text = f'"{stored.path}" has invalid values: {labels}'
-        yield FieldProblem(
-            "", text, "they are ignored; if you did not start this loop, remove the file"
-        )
-
-
-def _ends(stored: StoredLoop) -> Sequence[Event]:
-    """Return the first and last events of a loop, or all if it was cut off."""
-    events = read_events(stored, LAST)
-    return events if events and events[-1]["event"] == "stop" else read_events(stored)
-
-
-def _view(stored: StoredLoop, events: Sequence[Event]) -> LoopView:
-    course = _Course()
+def _view(stored: StoredLoop) -> LoopView:
+    course, events = _Course(), read_events(stored)
     for told in events:
         course.take(told)
     if not stored.running and course.state != "ended":
-        course.state, course.reason = "cut off", "its process ended without a reason"
-        course.workers = {}
+        course.state, course.reason, course.workers = "cut off", "its process was killed", {}
     start = events[0] if events else {}
-    lines = [*_lines(events)]
-    options, odd = known_options(start.get("options"))
+    options = known_options(start.get("options"))
+    began = moment(start.get("time"))
+    stops = ""
+    if began is not None and "max_time" in options:
+        limit, first = options["max_time"], began.timestamp()
+        with suppress(UsageError, OverflowError, ValueError, OSError):
+            is_clock = CLOCK.fullmatch(limit)
+            end = parse_until(limit, first) if is_clock else first + parse_duration(limit)
+            stops = datetime.fromtimestamp(end).astimezone().isoformat(timespec="seconds")
     return LoopView(
         loop_id=stored.loop_id,
         state=course.state,
         reason=course.reason,
         running=stored.running,
         began=line(start.get("time")),
-        took=_took(events, running=stored.running),
+        last=line(events[-1].get("time")) if events else "",
         options=options,
-        odd=tuple(odd),
-        workers=tuple(course.workers.values()) if course.state != "ended" else (),
-        outcomes=tuple(course.outcomes.items()),
-        spent=str(course.costs),
-        lines=tuple(lines[: -LINES - 1 : -1]),
-        left_out=max(0, len(lines) - LINES),
+        workers=tuple(course.workers.values())[:MOST_WORKERS],
+        done=course.done,
+        costs=course.costs,
+        points=tuple(course.points),
+        stops=stops,
     )
 
 
-def _lines(events: Sequence[Event]) -> Iterator[ToldLine]:
-    number = 0
-    for told in events:
-        with suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
-            for text in event_lines(told):
-                number += 1
-                yield ToldLine(number, line(told.get("time")), line(text, 1_000))
+@dataclass(frozen=True, slots=True)
+class WorkerCard:
+    """An agent at work: its session, and the last entries of its stream, the newest last.
+
+    `cost` is known when an agent reports it, which most do at their end.
+    """
+
+    name: str
+    session: SessionLine
+    said: tuple[StreamEntry, ...]
+    turns: int | None
+    calls: int
+    cost: str
 
 
-def _took(events: Sequence[Event], *, running: bool) -> str:
-    times = [moment(told.get("time")) for told in (*events[:1], *events[-1:])]
-    known = [one.timestamp() for one in times if one is not None]
-    if not known:
-        return ""
-    return duration(max(0.0, (time.time() if running else known[-1]) - known[0]))
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The agents at work: the workers of each running loop, and other sessions that run.
+
+    `left` counts open tasks, and `ready` the tasks that agents can start now. `merges` is the
+    number of entries in the merge queue. `notes` are sentences on worktrees and kept branches.
+    """
+
+    loops: tuple[tuple[LoopView, tuple[WorkerCard, ...]], ...]
+    others: tuple[WorkerCard, ...]
+    last: LoopView | None
+    problems: tuple[FieldProblem, ...]
+    ready: int
+    left: int
+    merges: int
+    notes: tuple[str, ...]
+
+    @property
+    def headline(self) -> str:
+        """Return in a few words how many agents work without a loop."""
+        return at_work(len(self.others)).capitalize()
 
 
-PLACE = BoardPlace("/loop", "Loop")
+def cost_so_far(usage: Usage) -> str:
+    """Return the cost that a running agent has reported, in words."""
+    return cost_words(usage.cost, unknown=int(usage.cost is None))
+
+
+def read_screen(board: Board, streams: Streams) -> Screen:
+    """Return the agents at work in a project, and announce their messages from then on.
+
+    Raises `ProjectError` if the project cannot be read.
+    """
+    root, loops = board.root, read_loops(board.root)
+    folder = sessions_folder(root)
+    sessions = board.kept(SESSIONS, read_sessions)
+    lines = {
+        one.session_id: _as_now(root, one)
+        for one in sessions
+        if one.works or launcher_of(folder / one.session_id) is not None
+    }
+    own = {worker.session for loop in loops.running for worker in loop.busy}
+    alone = has_tables_alone(root)
+
+    def card(name: str, session: SessionLine) -> WorkerCard:
+        board.follow(session.session_id)
+        stream = streams.of(session.session_id, session.record.agent or "")
+        usage = stream.usage if stream is not None else NOTHING_USED
+        return WorkerCard(
+            name=name,
+            session=session,
+            said=() if stream is None else tuple(stream.entries)[-ON_CARD:],
+            turns=usage.turns,
+            calls=0 if stream is None else stream.calls,
+            cost=cost_so_far(usage),
+        )
+
+    def cards(loop: LoopView) -> tuple[WorkerCard, ...]:
+        known = ((one.number, lines.get(one.session)) for one in loop.busy)
+        return tuple(card(f"Agent {number}", session) for number, session in known if session)
+
+    return Screen(
+        loops=tuple((loop, cards(loop)) for loop in loops.running),
+        others=tuple(card("", one) for name, one in lines.items() if one.works and name not in own),
+        last=loops.last,
+        problems=loops.problems,
+        ready=0 if alone else board.kept("status", ready_tasks),
+        left=0 if alone else board.kept("status", open_tasks),
+        merges=len(items_of(board).waits),
+        notes=board.kept("record loop", kept_work),
+    )
+
+
+def _as_now(root: Path, session: SessionLine) -> SessionLine:
+    """Return a session of the last change with its current state."""
+    stored = stored_session(root, session.session_id)
+    launched = stored is not None and launcher_of(stored.folder) is not None
+    works = launched or (stored is not None and stored.running)
+    return replace(session, works=works, agent_runs=launched)
+
+
+def open_tasks(root: Path) -> int:
+    """Return how many tasks are pending or in progress."""
+    with open_database(root) as connection:
+        rows = _rows(root, connection)
+        if rows.lacks("tasks", "status"):
+            return 0
+        return sum(count for status, count in rows.execute(COUNTS) if status in OPEN)
+
+
+def kept_work(root: Path) -> tuple[str, ...]:
+    """Return sentences on worktrees and kept branches; none without git or a ledger."""
+    with suppress(RalphgenError):
+        return tuple(worktree_notes(root))
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class NightLines:
+    """A night with its sessions, newest first; times are ISO 8601."""
+
+    night: Night
+    sessions: tuple[SessionLine, ...]
+
+    @property
+    def began(self) -> str:
+        """Return when it began."""
+        return self.night.begin.isoformat()
+
+    @property
+    def ended(self) -> str:
+        """Return when it ended; empty while it runs."""
+        return "" if self.night.is_running else self.night.end.isoformat()
+
+
+def nights_of(root: Path, sessions: Sequence[SessionLine]) -> tuple[NightLines, ...]:
+    """Return the nights of sessions, the newest first."""
+    lines = {one.session_id: one for one in sessions}
+    active = [name for name, one in lines.items() if one.kind == "run"]
+    merging = {one.task for one in lines.values() if one.outcome == MERGING}
+    found = nights(
+        [one.record for one in lines.values()],
+        loop_spans(root),
+        active,
+        [task for task in merging if task is not None],
+    )
+    return tuple(
+        NightLines(one, tuple(lines[record.session_id] for record in reversed(one.sessions)))
+        for one in found
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A changed row: `what` is made, changed or deleted, `where` its table and key.
+
+    `columns` have a name, and the values before and after.
+    """
+
+    what: str
+    where: str
+    columns: tuple[tuple[str, str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    """A session with its work: changes and checks are the newest ones, newest first.
+
+    `stops` is what the board can stop in it: an agent, a server, or nothing. `undo` is the command
+    that takes its rows back, empty if they are not on record.
+    """
+
+    session: SessionLine
+    stops: str
+    undo: str
+    changes: tuple[ChangedRow, ...]
+    checks: tuple[ShownCheck, ...]
+
+
+def find_session(root: Path, session_id: str) -> SessionLine | None:
+    """Return one session of the project in `root`, or None if the id is unknown."""
+    if not session_id.isprintable() or len(session_id) > LONGEST_ID:
+        return None
+    stored = stored_session(root, session_id)
+    record = recorded_sessions(root, [session_id]).get(session_id)
+    if record is None and stored is None:
+        return None
+    with open_database(root) as connection:
+        rows = _rows(root, connection)
+        records = [record] if record is not None else [_record_of(one) for one in (stored,) if one]
+        return _lines(rows, records, {session_id: stored} if stored else {})[0]
+
+
+def read_session(root: Path, session: SessionLine, *, ours: bool) -> SessionPage:
+    """Return the work of a session; `ours` is whether this board started its agent, which runs.
+
+    Raises `ProjectError` if the database cannot be read.
+    """
+    stops = "agent" if session.agent_runs or ours else "server" if session.works else ""
+    with open_database(root) as connection:
+        if state_of(connection).version is None:
+            return SessionPage(session, stops, "", (), ())
+        schema, rows = Project(root).schema_in(connection), Rows(connection, {})
+        changes = changes_by(rows, session.session_id, CHANGES)
+        runs: Sequence[CheckRecord] = ()
+        if session.task is not None:
+            runs = runs_by(rows, session.session_id, session.task, RUNS)
+    return SessionPage(
+        session=session,
+        stops=stops,
+        undo=f"ralphgen undo {shlex.quote(session.session_id)}" if changes else "",
+        changes=tuple(_changed(one, schema.hidden) for one in changes),
+        checks=tuple(map(shown_check, runs)),
+    )
+
+
+def session_diff(root: Path, session: SessionLine) -> FileChanges:
+    """Return the changed files of a session: of its merge, or the current ones while it runs.
+
+    The folder of another session can contain later work.
+    """
+    if session.record.merged:
+        return merge_diff(root, session.record.merged)
+    if not session.works:
+        return FileChanges("", problem=OVER)
+    with open_database(root) as connection:
+        known = state_of(connection).version is not None
+        base = base_of(Rows(connection, {}), session.session_id) if known else None
+    return tree_diff(root, session.record.worktree, base)
+
+
+def _changed(entry: JournalEntry, is_hidden: Callable[[str, str], bool]) -> ChangedRow:
+    """Return a changed row; of hidden columns only the names are shown."""
+    before, after = _columns(entry.before), _columns(entry.after)
+
+    def value(side: Mapping[str, object], name: str) -> str:
+        found = side.get(name)
+        if found is None:
+            return ""
+        if is_hidden(entry.table, name):
+            return "(hidden)"
+        return paragraph(found if isinstance(found, str) else json.dumps(found), LONGEST_VALUE)
+
+    return ChangedRow(
+        what="made" if entry.before is None else "deleted" if entry.after is None else "changed",
+        where=f"{line(entry.table)} {line(entry.key)}",
+        columns=tuple(
+            (line(name), value(before, name), value(after, name))
+            for name in dict.fromkeys([*before, *after])
+        ),
+    )
+
+
+def _columns(stored: str | None) -> Mapping[str, object]:
+    """Return the columns of one side of a change; other text is shown literally."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(stored or "{}")
+        return found if isinstance(found, dict) else {"": stored}
+    return {"": stored}
+
+
 FIELDS = ("agent", *LIMITS, "worktrees")
-"""The fields of the form that starts one."""
-DONE = {
-    "pause": "it starts no new sessions; running sessions continue",
-    "resume": "it continues",
-    "stop": "it starts no new sessions, and ends when the running ones have ended",
-    "stop-now": "its agents end, and their tasks are released",
-}
-"""What is told of each word that is asked of a loop."""
+"""The fields of the form that starts a loop."""
 
 
-def loop_area(desk: PageDesk, started: StartedProcesses) -> Sequence[Route]:
-    """Return the routes of the loop."""
-    pages = LoopPages(desk, started)
+@dataclass(frozen=True, slots=True)
+class StartForm:
+    """The form that starts agents: `typed` are the values of its fields.
+
+    With `single` it starts one session by a recipe, on the task if there is one; `title` is that
+    of the task. `summary` is a sentence on the values.
+    """
+
+    choices: StartChoices
+    typed: Mapping[str, str]
+    single: bool
+    title: str
+    summary: str
+
+
+def read_start(board: Board, typed: Mapping[str, str]) -> StartForm:
+    """Return the form with the typed values, by default the options of the last loop.
+
+    Raises `ProjectError` if the project cannot be read.
+    """
+    root, items = board.root, items_of(board)
+    single, task, title = "task" in typed, typed.get("task", ""), ""
+    if TASK.fullmatch(task):
+        with Project(root).task_rows() as (rows, _):
+            title = _titles(rows, [int(task)]).get(int(task), "")
+    choices = start_choices(root, task)
+    if not single and not any(name in typed for name in FIELDS):
+        last = next(iter(stored_loops(root)), None)
+        events = read_events(last, 0) if last is not None else ()
+        typed = known_options(events[0].get("options")) if events else {}
+    values = dict.fromkeys((*FIELDS, "recipe", "task"), "") | dict(typed)
+    usual = next((one.median for one in items.nights if one.median is not None), None)
+    ready = 0 if single else board.kept("status", ready_tasks)
+    summary = "" if single else start_summary(values, ready, usual)
+    return StartForm(choices, values, single, title, summary)
+
+
+def routes(desk: Desk) -> Sequence[Route]:
+    """Return the routes of this screen."""
+    own = AgentsScreen(desk)
     return [
-        Route(PLACE.address, pages.page, methods=["GET"]),
-        Route("/loop/start", pages.start, methods=["POST"]),
-        Route("/loop/ask", pages.ask, methods=["POST"]),
+        Route("/agents", own.show, methods=["GET"]),
+        Route("/agents/start", own.start_form, methods=["GET"]),
+        Route("/agents/start", own.start, methods=["POST"]),
+        Route("/loop/ask", own.ask, methods=["POST"]),
+        Route("/agents/{session_id}", own.session, methods=["GET"]),
+        Route("/agents/{session_id}/stop", own.stop, methods=["POST"]),
     ]
 
 
-class LoopPages:
-    """The responses at the addresses of the loop."""
+TEMPLATE = "agents.html.jinja"
 
-    def __init__(self, desk: PageDesk, started: StartedProcesses) -> None:
-        """Draw at the desk."""
+
+class AgentsScreen:
+    """Answers the requests for this screen."""
+
+    def __init__(self, desk: Desk) -> None:
+        """Begin with nothing started."""
         self._desk = desk
-        self._root = desk.board.root
-        self._started = started
+        self._root = desk.root
+        self._streams = Streams(desk.root)
+        self._started = StartedProcesses(desk.root, desk.tell)
 
-    async def page(self, request: Request) -> Response:
-        """Show the loop; if none is running, the start form with the typed values."""
+    async def show(self, request: Request) -> Response:
+        """Show the agents at work, and the nights."""
         query = query_of(request)
-        typed = tuple((name, query[name]) for name in FIELDS if name in query)
+        part = query.get("part", "")
 
-        def draw() -> Markup:
-            loops = read_loops(self._root)
-            now = loops.now
-            running = now is not None and now.running
-            again = dict(now.options) if now is not None else {}
-            return html(
-                "loop.html.jinja",
-                view=loops,
-                heeds=f"{LOOPS} record",
-                choices=None if running else start_choices(self._root, ""),
-                typed=dict.fromkeys(FIELDS, "") | (dict(typed) or again),
-                labels=LABELS,
-            )
+        def read() -> Mapping[str, object]:
+            values: dict[str, object] = {"view": "agents", "heeds": "", "screen": None}
+            if part in ("", "now"):
+                screen = read_screen(self._desk.board, self._streams)
+                cards = [*(card for _, own in screen.loops for card in own), *screen.others]
+                streams = [card.session.key for card in cards]
+                values |= {"screen": screen, "heeds": " ".join(["loop status sessions", *streams])}
+                values["tables_alone"] = has_tables_alone(self._root)
+            if part in ("", "nights"):
+                sessions = self._desk.board.kept(SESSIONS, read_sessions)
+                if "all" in query:
+                    sessions = read_sessions(self._root, MOST_SESSIONS)
+                values["nights"] = nights_of(self._root, sessions)
+                values["recorded"] = read_state(self._root).version is not None
+                values["cut"] = len(sessions) == HERE
+                alone = has_tables_alone(self._root)
+                values["needs"] = 0 if alone else items_of(self._desk.board).stopping
+            return values
 
-        return await self._desk.page(PLACE, {"loop": draw}, typed, query.get("notice", ""))
+        return await self._desk.page(request, TEMPLATE, read, title="Agents")
+
+    async def session(self, request: Request) -> Response:
+        """Show one session."""
+        session_id: str = request.path_params["session_id"]
+        query = query_of(request)
+        part = query.get("part", "")
+
+        def read() -> Mapping[str, object]:
+            found = find_session(self._root, session_id)
+            if found is None:
+                raise HTTPException(404, "there is no such session")
+            self._desk.board.follow(session_id)
+            values: dict[str, object] = {
+                "view": "session",
+                "title": f"#{found.task} {found.title}" if found.task is not None else "A session",
+                "session": found,
+                "stream": stream_name(session_id),
+                "tree": tree_name(session_id),
+            }
+            if part in ("", "facts", "work"):
+                ours = self._started.runs(session_id)
+                values["page"] = read_session(self._root, found, ours=ours)
+            if part in ("", "facts", "words"):
+                stream = self._streams.of(session_id, found.record.agent or "")
+                entries = () if stream is None else tuple(stream.entries)
+                most = SHOWN_ALL if "all" in query else SHOWN_WORDS
+                values["entries"] = entries[-most:]
+                values["hidden"] = max(0, len(entries) - most)
+                usage = NOTHING_USED if stream is None else stream.usage
+                values |= {"usage": usage, "cost_now": cost_so_far(usage)}
+                values["here"] = stream is not None
+            if part in ("", "files"):
+                values["files"] = session_diff(self._root, found)
+            return values
+
+        return await self._desk.page(request, TEMPLATE, read, title="A session")
+
+    async def start_form(self, request: Request) -> Response:
+        """Show the form that starts agents."""
+        return await self._start_form(request, query_of(request), None)
+
+    async def _start_form(
+        self, request: Request, typed: Mapping[str, str], outcome: ActionResult | None
+    ) -> Response:
+        def read() -> Mapping[str, object]:
+            return {"view": "start", "form": read_start(self._desk.board, typed)}
+
+        return await self._desk.page(request, TEMPLATE, read, title="Start agents", outcome=outcome)
 
     async def start(self, request: Request) -> Response:
-        """Start a loop; if that fails, keep the typed values."""
+        """Start agents; a refused form keeps its values."""
         form = await form_of(request)
-        started = await in_thread(partial(self._started.loop, form))
-        typed = [] if started.outcome.ok else [(name, "".join(form.texts(name))) for name in FIELDS]
-        return self._desk.answered(request, started.outcome, "/loop#loop", typed)
+        started = await in_thread(lambda: self._started.start(form))
+        outcome, then = started.outcome, "/agents"
+        if started.begun and form.texts("recipe"):
+            then = address_of(started.begun)
+        if outcome.ok or wants_json(request):
+            outcome = replace(outcome, then=then) if outcome.ok else outcome
+            return self._desk.answered(request, outcome, then)
+        typed = {name: "".join(form.texts(name)) for name in form.names}
+        return await self._start_form(request, typed, outcome)
 
     async def ask(self, request: Request) -> Response:
-        """Pass on the user's request to a loop."""
-        form = await form_of(request)
-        outcome = await in_thread(partial(_asked, self._root, form.text("loop"), form.text("ask")))
-        return self._desk.answered(request, outcome, "/loop#loop")
+        """Pass a request on to a loop."""
 
+        def act(form: Form) -> ActionResult:
+            return ask_loop(self._root, form.text("loop"), form.text("ask"))
 
-def _asked(root: Path, loop_id: str, word: str) -> ActionResult:
-    try:
-        ask_loops(root, word, loop_id)
-    except RalphgenError as error:
-        problems = in_words_of_page(fieldless(error.problems))
-        return ActionResult(False, "the loop received no request", (), problems)
-    return ActionResult(True, DONE[word])
+        return await self._desk.decide(request, act, "/agents")
+
+    async def stop(self, request: Request) -> Response:
+        """Stop the agent or the servers of a session."""
+        session_id: str = request.path_params["session_id"]
+
+        def act(_: Form) -> ActionResult:
+            return stop_session(self._root, session_id, self._started)
+
+        return await self._desk.decide(request, act, address_of(session_id))

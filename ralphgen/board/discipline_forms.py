@@ -11,7 +11,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import ValidationError
 
 from ralphgen.board.disciplines import (
     COLUMNS,
@@ -63,7 +63,6 @@ from ralphgen.runtime.processes.secrets import MASK, masked_arguments, masked_te
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
 
-UNKNOWN = "extra_forbidden"
 MOST = 200
 LONGEST = 32_000
 HALF = re.compile("[\ud800-\udfff]")
@@ -87,31 +86,20 @@ def text_problems(field: str, text: str, longest: int = LONGEST) -> Iterator[Fie
         yield FieldProblem(field, "the text contains half of a surrogate pair", "type it again")
 
 
-def expected(kind: str) -> str:
-    """Return a sentence on what a field should hold, given pydantic's error type."""
-    sentences = {
-        UNKNOWN: "unknown field",
-        "int_type": "expected a number",
-        "json_invalid": "the text is not valid JSON",
-        "missing": "the field is missing",
-        "tuple_type": "expected a list",
-    }
-    return sentences.get(kind) or f"expected {EXPECTED.get(kind, 'another value')}"
-
-
 EDITS = "edits"  # the field that names the lists which the form replaces
-LARGEST = 1_000_000  # characters of a whole edit; its lists and texts have limits besides
 LONGEST_NAME = 200
 
 
-class Variable(BaseModel, extra="forbid", frozen=True, strict=True):
+@dataclass(frozen=True, slots=True)
+class Variable:
     """A variable of a server's environment; without a value it keeps its current one."""
 
     name: str
-    value: str | None = Field(default=None, repr=False)
+    value: str | None = field(default=None, repr=False)
 
 
-class Server(BaseModel, extra="forbid", frozen=True, strict=True):
+@dataclass(frozen=True, slots=True)
+class Server:
     """One MCP server; `was` is its position, from 0, in the list that the user saw."""
 
     name: str
@@ -121,7 +109,8 @@ class Server(BaseModel, extra="forbid", frozen=True, strict=True):
     was: int | None = None
 
 
-class Edit(BaseModel, extra="forbid", frozen=True, strict=True):
+@dataclass(frozen=True, slots=True)
+class Edit:
     """The complete new lists of a discipline; None leaves a list unchanged.
 
     `fingerprint` is that of the `DisciplineView` which the user saw.
@@ -131,7 +120,7 @@ class Edit(BaseModel, extra="forbid", frozen=True, strict=True):
     fingerprint: str
     servers: tuple[Server, ...] | None = None
     disabled: tuple[str, ...] | None = None
-    prose: dict[str, str] = Field(default={}, repr=False)
+    prose: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class FormError(ValueError):
@@ -216,10 +205,15 @@ class DisciplineForm:
 
     def edit(self) -> Edit:
         """Return the edit; raises `FormError` with problems that name fields of the form."""
-        try:
-            return parse_edit(self._as_json())
-        except FormError as error:
-            raise FormError(tuple(map(self.shown, error.problems))) from error
+        form, servers, disabled = self._form, None, None
+        replaced = form.texts(EDITS)
+        if "servers" in replaced:
+            servers = tuple(map(self._server, self._servers))
+        if "disabled" in replaced:
+            lines = map(str.strip, "\n".join(form.texts("disabled")).split("\n"))
+            disabled = tuple(line for line in lines if line)
+        prose = {column: form.text(column) for column in form.texts("prose")}
+        return Edit(form.text("discipline"), form.text("fingerprint"), servers, disabled, prose)
 
     def fields(self, shown: DisciplineView) -> DisciplineFields:
         """Return the typed fields without the values of variables, which are secrets."""
@@ -246,19 +240,6 @@ class DisciplineForm:
         )
         return ServerFields(number, was, name, command, args, tuple(variables))
 
-    def _as_json(self) -> bytes:
-        named = ("discipline", "fingerprint")
-        edit: dict[str, object] = {name: self._form.text(name) for name in named}
-        replaced = self._form.texts(EDITS)
-        if "servers" in replaced:
-            edit["servers"] = [self._server(at, one) for at, one in enumerate(self._servers)]
-        if "disabled" in replaced:
-            lines = map(str.strip, "\n".join(self._form.texts("disabled")).split("\n"))
-            edit["disabled"] = [line for line in lines if line]
-        columns = self._form.texts("prose")
-        edit["prose"] = {column: self._form.text(column) for column in columns}
-        return json.dumps(edit).encode()
-
     def shown(self, problem: FieldProblem) -> FieldProblem:
         """Return the problem at the field of the form that it is about."""
         match problem.field.split("."):
@@ -280,22 +261,23 @@ class DisciplineForm:
         filled = [name for name in (*names, "remove") if self._optional(f"{start}.{name}").strip()]
         return bool(filled) and "remove" not in filled
 
-    def _server(self, at: int, number: int) -> dict[str, object]:
+    def _server(self, number: int) -> Server:
         start = f"servers.{number}"
         was = self._optional(f"{start}.was")
-        return {
-            "name": self._optional(f"{start}.name").strip(),
-            "command": self._optional(f"{start}.command").strip(),
-            "args": _words(f"servers.{at}.args", self._optional(f"{start}.args")),
-            "env": [
-                {
-                    "name": self._optional(f"{start}.env.{one}.name").strip(),
-                    "value": self._optional(f"{start}.env.{one}.value") or None,
-                }
-                for one in self._variables[number]
-            ],
-            "was": int(was) if re.fullmatch("[0-9]{1,9}", was) else None,
-        }
+        variables = (
+            Variable(
+                self._optional(f"{start}.env.{one}.name").strip(),
+                self._optional(f"{start}.env.{one}.value") or None,
+            )
+            for one in self._variables[number]
+        )
+        return Server(
+            name=self._optional(f"{start}.name").strip(),
+            command=self._optional(f"{start}.command").strip(),
+            args=_words(f"{start}.args", self._optional(f"{start}.args")),
+            env=tuple(variables),
+            was=int(was) if re.fullmatch("[0-9]{1,9}", was) else None,
+        )
 
     def _optional(self, name: str) -> str:
         """Return the text of a field; empty if there is none."""
@@ -309,27 +291,12 @@ def _numbers(form: Form, start: str) -> Iterator[int]:
     yield from dict.fromkeys(int(match[1]) for match in found if match)
 
 
-def _words(field: str, text: str) -> list[str]:
+def _words(field: str, text: str) -> tuple[str, ...]:
     try:
-        return shlex.split(text)
+        return tuple(shlex.split(text))
     except ValueError as error:
         problem = FieldProblem(field, "the arguments have an open quote", "close the quote")
         raise FormError((problem,)) from error
-
-
-def parse_edit(body: bytes) -> Edit:
-    """Return the edit that a page sends as JSON; raises `FormError`, which holds nothing of it."""
-    if len(body) > LARGEST:
-        text = f"the edit is longer than {LARGEST:,} bytes"
-        raise FormError((FieldProblem("", text, "shorten its texts"),))
-    try:
-        return Edit.model_validate_json(body)
-    except ValidationError as error:
-        found = [(one["loc"], one["type"]) for one in error.errors()]
-    # The name of an unknown field is not repeated: it may be a secret in the wrong place.
-    places = {loc[:-1] if kind == UNKNOWN else loc: kind for loc, kind in found}
-    problems = [FieldProblem(".".join(map(str, loc)), expected(places[loc])) for loc in places]
-    raise FormError(tuple(problems))
 
 
 def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> tuple[FieldProblem, ...]:
@@ -375,7 +342,8 @@ def _server_problems(
         for one in error.errors():
             place = ".".join([field, *map(str, one["loc"])])
             if place not in known:
-                yield FieldProblem(place, expected(one["type"]))
+                text = f"expected {EXPECTED.get(one['type'], 'another value')}"
+                yield FieldProblem(place, text)
     yield from unfit
     yield from list_problems(f"{field}.args", server.args)
     if server.was is not None and not 0 <= server.was < len(old):

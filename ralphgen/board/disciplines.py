@@ -29,7 +29,7 @@ from ralphgen.runtime.processes.secrets import masked_arguments, masked_text
 from ralphgen.runtime.tasks.rows import decode_strings
 
 FIRST = ("description", "system_prompt", "skills", "conventions")
-"""Those that come first, in this order; others follow as they stand in the table."""
+"""The first columns, in this order; others follow in the order of the table."""
 SKILLS = "skills"
 OTHERWISE = {
     *("name", "display_name", "acronym", "icon", "color", "stack_id"),
@@ -161,15 +161,14 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-COLOR = re.compile(r"#[0-9A-Fa-f]{6}")
 _KEY = secrets.token_bytes(32)
-"""Without it nobody can try out which secrets lead to a fingerprint. It ends with the process."""
+"""A random key, so that a fingerprint reveals no secret. It ends with the process."""
 Home = Literal["database", "config"]
 RESERVED = tuple(kit.key for kit in KITS)
-"""Names that no server of a discipline may bear."""
+"""Reserved names of servers."""
 OTHER: Mapping[Home, Home] = {"database": "config", "config": "database"}
 COLUMNS = (disciplines.SERVERS_COLUMN, disciplines.REMOVALS_COLUMN)
-SHOWN = ("display_name", "color")
+SHOWN = ("display_name",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +281,7 @@ class DisabledRow:
 
 @dataclass(frozen=True, slots=True)
 class DisciplineView:
-    """A discipline: raw `name`, `shown` and `display_name` on one line, `color` for CSS or "".
+    """A discipline: raw `name`, `shown` and `display_name` on one line.
 
     An edit replaces `servers` and `disabled`, which are None if they are unreadable; it is written
     to `servers_home` and `disabled_home`. The `other_` entries apply too, and are in the other
@@ -293,7 +292,6 @@ class DisciplineView:
     name: str
     shown: str
     display_name: str
-    color: str
     servers_home: Home
     servers: tuple[ServerRow, ...] | None
     other_servers: tuple[ServerRow, ...]
@@ -400,12 +398,10 @@ def discipline_of(facts: Facts, row: Row) -> DisciplineView:
     }
     also = _disabled(stored.also_disabled, _column(disciplines.LIST_COLUMN, shown)) or ()
     servers_home, disabled_home = (facts.homes[column] for column in COLUMNS)
-    color = _text(row, "color")
     return DisciplineView(
         name=row.name,
         shown=shown,
         display_name=line(_text(row, "display_name")) or shown,
-        color=color if COLOR.fullmatch(color) else "",
         servers_home=servers_home,
         servers=server_rows[servers_home],
         other_servers=server_rows[OTHER[servers_home]] or (),

@@ -1,598 +1,501 @@
-"""A project on the board: its claims, its changed sections and the values that several read."""
+"""The project: its progress, who may do what in it, its health, and the report on it."""
 
-import os
-import re
-import secrets
-import sqlite3
-import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass
+from base64 import b64encode
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, tzinfo
+from functools import partial
 from hashlib import sha256
-from pathlib import Path, PurePosixPath
-from threading import Event, Lock, Thread
-from typing import Any, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
 
-from ralphgen.board.text import line
-from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.files import MANIFEST, SETTLED, listed
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ralphgen.agents.edits import ClashError, EditedProject
+from ralphgen.board import charts, nights
+from ralphgen.board import discipline_forms as edits
+from ralphgen.board.discipline_forms import (
+    DisciplineForm,
+    FormError,
+    catalog_of,
+    fields_of,
+    problems_of,
+)
+from ralphgen.board.disciplines import is_of_same_lists, read_disciplines
+from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title
+from ralphgen.board.matrix import matrix
+from ralphgen.board.progress import (
+    Progress,
+    read_days,
+    read_learnings,
+    read_nights,
+    read_progress,
+    read_specs,
+)
+from ralphgen.board.render import Desk, json_answer, render
+from ralphgen.board.text import (
+    WAS,
+    ActionResult,
+    FieldProblem,
+    Form,
+    fieldless,
+    form_of,
+    line,
+    query_of,
+    wants_json,
+)
+from ralphgen.doctor import examine
+from ralphgen.emit import workflows
+from ralphgen.emit.write import Drift
+from ralphgen.errors import Problem, RalphgenError
+from ralphgen.files import MANIFEST
 from ralphgen.kits.project import Project
-from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
-from ralphgen.kits.registry import read_settings
-from ralphgen.kits.specum.progress import spec_files
-from ralphgen.ledger.record import RecordReader
-from ralphgen.loop.record import StoredLoop, stored_loops
-from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.config import kit_settings
-from ralphgen.project.database import (
-    FileSnapshot,
-    LockedError,
-    Snapshot,
-    connected_database,
-    open_database,
-    open_without_trace,
-)
-from ralphgen.project.root import (
-    DATABASE,
-    FOLDER,
-    RECIPES,
-    DatabasePlace,
-    database_path,
-    database_place,
-    project_home,
-    sessions_folder,
-)
-from ralphgen.project.schema import column_names, open_rows, relation_names
-from ralphgen.runtime.protocol.answers import LOG_FILE as CALLS
-from ralphgen.runtime.session import LOCK
-from ralphgen.runtime.tasks.claims import COLUMNS, Claim, claims, is_live, is_over
-from ralphgen.sessions.end import Lock as SessionLock
-from ralphgen.sessions.store import CONTEXT, TRANSCRIPT, launcher_of, session_folder
+from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.ledger.record import newest_sessions
+from ralphgen.ledger.tables import state_of
+from ralphgen.loop.cost import session_cost
+from ralphgen.project.database import Snapshot, open_database
+from ralphgen.project.root import FOLDER
 
-MOST = 5_000
-"""Claims that are looked at, those whose leases end last: one may ask the system for a process."""
-FRACTION = re.compile(r"\.[0-9]{1,6}Z$")
+TEMPLATE = "project.html.jinja"
+ASSETS = Path(__file__).parent / "assets"
+SHEETS = ("board.css", "project.css")
+LONGEST = 20_000  # characters of a text in a form
+REPORTED = 200  # sessions
+RELOAD = "load the page again"
+Values = dict[str, object]
+"""The values that fill the template."""
+Answer = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
-    """A claim that was not released: the task's last holder, `since` when and `until` when.
+class ProjectFields:
+    """The texts of the form on title and description, by field, and the stored texts behind them.
 
-    `live` is whether it holds the task now, and `begun` whether it has set the task in_progress.
+    `clashes` are the fields that others have changed to something else meanwhile.
     """
 
-    session: str
-    since: str
-    until: str
-    live: bool
-    begun: bool
+    texts: Mapping[str, str]
+    was: Mapping[str, str]
+    clashes: tuple[str, ...] = ()
 
 
-def keeps_claims(connection: Snapshot) -> bool:
-    """Return whether the database has the table of claims, as this version writes it."""
-    return {*column_names(connection, "ralphgen_claims")}.issuperset(COLUMNS.split(", "))
+def project_fields(root: Path, typed: Form | None = None) -> ProjectFields | None:
+    """Return the form of the project in `root`, with the `typed` texts.
 
-
-def read_claims(reader: RecordReader) -> dict[int, Claim]:
-    """Return the unreleased claims, by task; none if the database keeps no claims."""
-    return claims(reader.connection, MOST) if keeps_claims(reader.connection) else {}
-
-
-def holds_of(found: Mapping[int, Claim], *, anywhere: bool) -> dict[int, Hold]:
-    """Return the current state of claims, by task.
-
-    `anywhere` judges by the leases alone, which give the same result on every machine.
+    None without such texts, or if one is too long for a form.
     """
+    try:
+        project = EditedProject(root)
+    except RalphgenError:
+        return None
+    was = {name: str(project.record.get(name, "")) for name in project.fields}
+    if max(map(len, was.values()), default=0) > LONGEST:
+        return None
+    if typed is None:
+        return ProjectFields(was, was)
+    texts = {name: (*typed.texts(name), text)[0] for name, text in was.items()}
+    read = {name: (*typed.texts(f"{WAS}{name}"), text)[0] for name, text in was.items()}
+    clashes = [name for name in was if was[name] not in (read[name], texts[name])]
+    # A text that was not edited follows the stored one.
+    texts = {name: text if text != read[name] else was[name] for name, text in texts.items()}
+    return ProjectFields(texts, was, tuple(one for one in clashes if texts[one] != was[one]))
+
+
+def save_project(root: Path, form: Form) -> ActionResult:
+    """Write the title and the description of a form, unless others have changed them meanwhile."""
+    try:
+        project = EditedProject(root)
+        for name in project.fields:  # a clash is one with the state that the form was made from
+            project.record[name] = (*form.texts(f"{WAS}{name}"), "")[0] or None
+        given = {name: form.texts(name) for name in project.fields}
+        wanted = {name: texts[0] or None for name, texts in given.items() if texts}
+        changed = project.write(wanted)["changed"]
+    except RalphgenError as error:
+        stale = isinstance(error, ClashError)
+        return ActionResult(False, "nothing was saved", (), fieldless(error.problems), stale)
+    return ActionResult(True, f"project: changed {', '.join(changed) or 'nothing'}")
+
+
+Kind = Literal["edited", "stale", "missing", "leftover", "unknown"]
+KINDS: tuple[Kind, ...] = ("edited", "stale", "missing", "leftover", "unknown")
+"""By weight: a file of two kinds is shown as the first of them."""
+UP_TO_DATE = "the server is up to date"
+UNREADABLE = "the project cannot be read"
+WARNING = "warning: "
+
+
+@dataclass(frozen=True, slots=True)
+class FileDiff:
+    """One file that differs from a newly generated one, with its part of the unified diff.
+
+    An unknown file has no diff, and neither has a missing one if there is no server at all. All
+    other diffs together form the whole diff.
+    """
+
+    path: str
+    kind: Kind
+    diff: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    """The result of `ralphgen check`; `problems` are why there is no other result, mostly empty."""
+
+    ok: bool
+    summary: str
+    hint: str = ""
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    files: tuple[FileDiff, ...] = ()
+
+
+def drift(root: Path) -> Drifted:
+    """Return the difference between the server on disk and a newly generated one."""
+    said: list[str] = []
+    try:
+        found = workflows.checked(root, say=said.append)
+    except RalphgenError as error:
+        return Drifted(ok=False, summary=UNREADABLE, problems=error.problems)
+    warnings = tuple(line.removeprefix(WARNING) for line in said)
+    if not found.drift:
+        return Drifted(ok=True, summary=UP_TO_DATE, warnings=warnings)
+    files, summary = tuple(_files(found.drift)), found.summary()
+    count = len(found.drift.missing)
+    if MANIFEST in found.drift.missing and not found.drift.interrupted:
+        summary = f"there is no server yet: {count} files would be written"
+        files = tuple(replace(file, diff="") if file.kind == "missing" else file for file in files)
+    return Drifted(False, summary, found.hint(), (), warnings, files)
+
+
+def _files(found: Drift) -> Iterator[FileDiff]:
+    """Yield the files that differ by path, also unknown modules, which have no diff."""
+    kinds: dict[str, Kind] = {}
+    for kind in reversed(KINDS):
+        kinds |= dict.fromkeys(getattr(found, kind), kind)
+    for path in sorted(kinds):
+        yield FileDiff(path, kinds[path], found.parts.get(path, ""))
+
+
+def regenerate(board: Board) -> ActionResult:
+    """Regenerate the server and its environment."""
+    said: list[str] = []
+    with board.acting:
+        problems = edits.regenerate(board.root, said.append)
+    if not problems:
+        return ActionResult(True, "the server is up to date", tuple(said))
+    written = any(line.startswith(f"{FOLDER}: ") for line in said)
+    rest = "was written, but its environment is not ready" if written else "was not written"
+    return ActionResult(False, f"the server {rest}", tuple(said), fieldless(problems))
+
+
+def diagnose(board: Board) -> ActionResult:
+    """Run `ralphgen doctor`, and keep its findings for the page."""
+    with board.acting:
+        board.findings = findings = tuple(examine(Project(board.root)))
+    board.note("diagnosis")
+    ill = sum(bool(finding.fix) and not finding.is_warning for finding in findings)
+    count = f"{len(findings)} checks ran"
+    if ill:
+        return ActionResult(False, f"{count}, {ill} of them need a fix")
+    return ActionResult(True, f"{count}, no problems found")
+
+
+def problems(board: Board, form: Form) -> tuple[FieldProblem, ...]:
+    """Return why the edit of a discipline in a form cannot be saved; writes nothing."""
+    given = DisciplineForm(form)
+    try:
+        edit = given.edit()
+        discipline = read_disciplines(board.root).named(edit.discipline)
+    except FormError as error:
+        return error.problems
+    except RalphgenError as error:
+        return fieldless(error.problems)
+    if discipline is None:
+        return (FieldProblem("", "this discipline no longer exists", RELOAD),)
+    catalog = catalog_of(board.kept("matrix", Project))
+    return tuple(map(given.shown, problems_of(edit, discipline, catalog)))
+
+
+def save(board: Board, form: Form) -> ActionResult:
+    """Save the edit of a discipline in a form, and regenerate."""
+    given, said = DisciplineForm(form), list[str]()
+    try:
+        edit = given.edit()
+    except FormError as error:
+        return ActionResult(False, "nothing was saved", (), error.problems)
+    with board.acting:
+        saved = edits.save(board.root, edit, said.append, session=board.session)
+    found = (*map(given.shown, saved.fields), *fieldless(saved.problems))
+    is_saved, is_stale = saved.state == "saved", saved.state == "stale"
+    return ActionResult(is_saved, saved.sentence, tuple(said), found, is_stale)
+
+
+def address_of(discipline: str) -> str:
+    """Return the address of a discipline's form; a browser would resolve dots in a path."""
+    if discipline.strip("."):
+        return f"/project/disciplines/{quote(discipline, safe='')}"
+    return f"/project/disciplines?name={discipline}"
+
+
+def _overview(root: Path) -> Values:
+    alone = has_tables_alone(root)
+    values: Values = {"title": project_title(root, root.name), "about": None, "specs": None}
+    if alone:
+        return {**values, "progress": None}
+    with open_database(root) as connection:
+        rows = reading_rows(connection, Project(root).schema_in(connection))
+        progress = read_progress(rows)
+        values |= {"progress": progress, "learnings": read_learnings(rows)}
+        values |= _pictures(rows, progress)
+    return {**values, "about": project_fields(root), "specs": read_specs(root)}
+
+
+def _pictures(rows: Rows, progress: Progress, zone: tzinfo | None = None) -> Values:
+    """Return the pictures of a project; None without a ledger, or without anything to show.
+
+    In a given time zone, they are the same on every machine.
+    """
+    if state_of(rows.connection).version is None:
+        return {"pictures": None}
+    days = read_days(rows, {one.status: one.count for one in progress.overall.shares})
+    working = None if zone else nights.working_sessions(rows)
+    costs = [(f"{at.astimezone(zone):%d %b}", spent) for at, spent in read_nights(rows, working)]
+    pictures = {"burn_up": charts.burn_up(days) if days else None}
+    return {"pictures": {**pictures, "nights": charts.nights(costs) if costs else None}}
+
+
+def _access(board: Board, chosen: str) -> Values:
+    names = tuple(row.name for row in read_disciplines(board.root).rows)
+    discipline = chosen if chosen in names else None
+    return {"view": matrix(board.kept("matrix", Project), discipline), "disciplines": names}
+
+
+def _list(root: Path) -> Values:
+    found = read_disciplines(root)
+    return {"rows": found.rows, "problems": found.problems, "address": address_of}
+
+
+def _discipline(
+    root: Path, name: str, typed: Form | None = None, found: Sequence[FieldProblem] = ()
+) -> Values:
+    listed = read_disciplines(root)
+    view = listed.named(name)
+    if view is None:
+        raise HTTPException(404, "there is no such discipline")
+    fields = fields_of(view)
+    if typed is not None:
+        fields = DisciplineForm(typed).fields(view)
+        # The input refers to the displayed state: its positions may mean other servers by now.
+        sent = typed.text("fingerprint")
+        if not is_of_same_lists(sent, view.fingerprint):
+            view = replace(view, fingerprint=sent)
     return {
-        task: Hold(
-            session=line(claim.session),
-            since=_to_the_second(claim.taken),
-            until=_to_the_second(claim.expires),
-            live=not is_over(claim) if anywhere else is_live(claim),
-            begun=claim.began is not None,
-        )
-        for task, claim in found.items()
+        "view": view,
+        "fields": fields,
+        "typed": typed is not None,
+        "problems": (*listed.problems, *view.problems),
+        "wrong": {one.field: f"{one.text}: {one.hint}".removesuffix(": ") for one in found},
+        "address": address_of,
     }
 
 
-def _to_the_second(stored: str | None) -> str:
-    """Return a moment without the milliseconds that claims count."""
-    return FRACTION.sub("Z", line(stored))
+def _health(board: Board) -> Values:
+    return {"drift": board.kept("drift", drift), "findings": board.findings}
 
 
-def liveness(found: Iterable[Claim]) -> tuple[bool, ...]:
-    """Return which of some claims hold their tasks now."""
-    return tuple(map(is_live, found))
+def routes(desk: Desk) -> Sequence[Route]:
+    """Return the routes of this screen."""
+    return ProjectPages(desk).routes()
 
 
-LOG_PACE = 2.0
-"""Seconds between two looks at which loops there are, and at sessions that say nothing."""
-MOST_FOLLOWED = 64
-"""Sessions that are watched."""
-RECENT = 60.0
-"""Seconds after its last word during which a session is looked at every time."""
-LOOPS = "loop"
-Stamps = tuple[tuple[int, int] | None, ...]
-"""Time and size of each log of a session, and who watches its agent."""
+class ProjectPages:
+    """Answers the requests of the project's pages."""
 
+    def __init__(self, desk: Desk) -> None:
+        """Read nothing."""
+        self._desk = desk
+        self._board = desk.board
+        self._root = desk.root
 
-class StreamWatch:
-    """Watches the logs of loops, and of the displayed sessions, by their times and sizes.
+    def routes(self) -> Sequence[Route]:
+        """Return the routes; those with a fixed address come before those with a name."""
+        gets: Mapping[str, Answer] = {
+            "": self._show_overview,
+            "/edit": self._show_edit,
+            "/access": self._show_access,
+            "/disciplines": self._show_disciplines,
+            "/disciplines/{name:path}": self._show_disciplines,
+            "/health": self._show_health,
+        }
+        posts: Mapping[str, Answer] = {
+            "/edit": self._save_project,
+            "/check": self._check,
+            "/disciplines": self._save,
+            "/disciplines/{name:path}": self._save,
+            "/regenerate": partial(self._decide, regenerate),
+            "/diagnose": partial(self._decide, diagnose),
+        }
+        return [
+            Route(f"/project{path}", end, methods=[method])
+            for method, ends in (("GET", gets), ("POST", posts))
+            for path, end in ends.items()
+        ]
 
-    Growing logs are checked every time, the others every few seconds. The number of sessions does
-    not matter. `clock` counts seconds. Every method may be called in any thread.
-    """
+    async def _page(
+        self,
+        request: Request,
+        page: str,
+        title: str,
+        read: Callable[[], Values],
+        outcome: ActionResult | None = None,
+    ) -> Response:
+        """Return a page of this screen; it shows the problems of a project that is unreadable."""
 
-    def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """Watch the project in `root`."""
-        self._root = root
-        self._clock = clock
-        self._looking = Lock()
-        self._next = float("-inf")
-        self._known: dict[str, object] = {}
-        self._followed: OrderedDict[str, None] = OrderedDict()
-        self._busy: tuple[str, ...] = ()
-        self._loops: tuple[StoredLoop, ...] = ()
+        def values() -> Values:
+            shared: Values = {"page": page, "problems": ()}
+            try:
+                return shared | read()
+            except RalphgenError as error:
+                return {**shared, "page": "problem", "problems": error.problems}
 
-    def follow(self, session_id: str) -> None:
-        """Watch a session from now on; the number of watched sessions is limited to the latest."""
-        with self._looking:
-            if session_id not in self._followed:
-                self._known |= _named({session_id: self._stamp(session_id)})
-            self._followed[session_id] = None
-            self._followed.move_to_end(session_id)
-            if len(self._followed) > MOST_FOLLOWED:
-                self._followed.popitem(last=False)
+        return await self._desk.page(request, TEMPLATE, values, title=title, outcome=outcome)
 
-    def changed(self) -> tuple[str, ...]:
-        """Return the names of the changed streams since the last call, none at the first.
+    async def _show_overview(self, request: Request) -> Response:
+        return await self._page(request, "overview", "Project", lambda: _overview(self._root))
 
-        For a session these are its `stream_name`, and with every slow check its `tree_name`.
-        """
-        with self._looking:
-            known = self._known
-            if self._clock() >= self._next:
-                self._next = self._clock() + LOG_PACE
-                stamps = {one: self._stamp(one) for one in self._followed}
-                self._busy = tuple(_recent(stamps))
-                self._loops = tuple(stored_loops(self._root))
-                self._known = _named(stamps)
-            else:
-                streams = {stream_name(one): self._stamp(one) for one in self._busy}
-                self._known = {**known, **streams}
-            self._known[LOOPS] = [
-                (one.path, one.running, _log_stamp(one.path)) for one in self._loops
-            ]
-            found = self._known.items()
-            return tuple(name for name, now in found if name in known and known[name] != now)
+    async def _show_edit(self, request: Request) -> Response:
+        return await self._edit(request)
 
-    def _stamp(self, session_id: str) -> Stamps:
-        folder = session_folder(self._root, session_id)
-        if folder is None:
-            return (None, None, (0, 0))
-        logs = tuple(_log_stamp(folder / name) for name in (TRANSCRIPT, CALLS))
-        return (*logs, (launcher_of(folder) or 0, 0))
+    async def _edit(
+        self, request: Request, typed: Form | None = None, outcome: ActionResult | None = None
+    ) -> Response:
+        def read() -> Values:
+            about = project_fields(self._root, typed)
+            if about is None:
+                raise HTTPException(404, "the title and description cannot be edited here")
+            return {"about": about}
 
+        return await self._page(request, "edit", "Edit the project", read, outcome)
 
-def _named(stamps: Mapping[str, Stamps]) -> dict[str, object]:
-    """Return the stamps of sessions by the names that announce their changes."""
-    streams = {stream_name(one): stamp for one, stamp in stamps.items()}
-    return {**streams, **{tree_name(one): stamp for one, stamp in stamps.items()}}
+    async def _save_project(self, request: Request) -> Response:
+        form = await form_of(request)
 
+        def act() -> ActionResult:
+            with self._board.acting:
+                return save_project(self._root, form)
 
-def _recent(stamps: Mapping[str, Stamps]) -> Iterator[str]:
-    """Yield the sessions whose logs have grown recently."""
-    now = time.time()
-    for session_id, (*logs, _) in stamps.items():
-        if any(now - log[0] / 1e9 < RECENT for log in logs if log is not None):
-            yield session_id
+        outcome = await in_thread(act)
+        if outcome.ok or wants_json(request):
+            return self._desk.answered(request, outcome, "/project")
+        return await self._edit(request, form, outcome)
 
+    async def _show_access(self, request: Request) -> Response:
+        chosen = query_of(request).get("discipline", "")
+        return await self._page(request, "access", "Access", lambda: _access(self._board, chosen))
 
-def stream_name(session_id: str) -> str:
-    """Return the name that announces a change of a session's stream."""
-    return f"stream-{_short(session_id)}"
+    async def _show_disciplines(self, request: Request) -> Response:
+        query = query_of(request)
+        name = request.path_params.get("name") or query.get("name")
+        if name is None:
+            return await self._page(
+                request, "disciplines", "Disciplines", lambda: _list(self._root)
+            )
+        return await self._form(request, name)
 
+    async def _form(
+        self,
+        request: Request,
+        name: str,
+        typed: Form | None = None,
+        outcome: ActionResult | None = None,
+    ) -> Response:
+        found = () if outcome is None else outcome.problems
+        read = partial(_discipline, self._root, name, typed, found)
+        return await self._page(request, "discipline", line(name), read, outcome)
 
-def tree_name(session_id: str) -> str:
-    """Return the name that announces changes at most every few seconds, for expensive sections."""
-    return f"tree-{_short(session_id)}"
+    async def _save(self, request: Request) -> Response:
+        form = await form_of(request)
+        outcome = await in_thread(lambda: save(self._board, form))
+        name = form.text("discipline")
+        if outcome.ok or wants_json(request):
+            return self._desk.answered(request, outcome, address_of(name))
+        return await self._form(request, name, form, outcome)
 
-
-def _short(session_id: str) -> str:
-    """Return a short form of an id, which may contain any character, for names of elements."""
-    return sha256(session_id.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-
-
-def _log_stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
-
-
-PACE = 2.0
-"""Seconds between two looks at what is many files: the generated ones, and who holds a session."""
-
-SPECUM = "specum"
-SCHEMA = "SELECT name, sql FROM sqlite_master"
-DISCIPLINES = "SELECT * FROM disciplines"
-"""What people edit besides what a server is made for."""
-SNAPSHOT = "SELECT pg_catalog.pg_current_snapshot()::text"
-"""What differs after any write in the database cluster."""
-
-
-class Marks(NamedTuple):
-    """A mark for each section; a section with a changed mark must be redrawn.
-
-    Another process computes the same marks for the same state, except for files just written.
-    """
-
-    status: str
-    matrix: str
-    drift: str
-    record: str
-    sessions: str
-    specs: str
-
-
-class ChangeWatch:
-    """Watches everything that a project's board shows, by times, sizes and identities of files.
-
-    No file is kept open and no lock is held. A connection with its `data_version` would detect as
-    much, but it would keep the last writer from removing `-wal`, and would lose its locks whenever
-    another part of this process reads the database without a trace. The time of a file does not
-    distinguish two writes in quick succession, so a file counts as changed once more when it has
-    settled. `clock` counts seconds.
-    """
-
-    def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """Watch the project in `root`, which need not be complete."""
-        self._root = root
-        self._clock = clock
-        self._next = float("-inf")
-        self._generated: tuple[object, ...] = ()
-        self._sessions: tuple[object, ...] = ()
-        self._locks: dict[str, tuple[object, bool]] = {}
-        self._specs: tuple[object, ...] = ()
-        self._listed: tuple[object, tuple[str, ...]] = (None, ())
-        self._known: tuple[object, str, tuple[Claim, ...]] = ("", "", ())
-        self._locked = False
-        self._live: tuple[bool, ...] = ()
-        self._told = False  # that something was written into the server, since the last look
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Within the block, detect our own writes to a database server at the next check.
-
-        Does nothing without a server, or if it passes on no notices: then a check within `PACE`
-        seconds detects the write, as it detects writes of others.
-        """
-        if self._place() is None:
-            yield
-            return
-        over = Event()
-        Thread(target=self._listen, args=[over], daemon=True).start()
-        try:
-            yield
-        finally:
-            over.set()
-
-    def marks(self) -> Marks:
-        """Return the marks as of now; they differ after any write that a section could show."""
-        slowly = self._clock() >= self._next
-        if slowly:
-            self._next = self._clock() + PACE
-            self._generated = tuple(self._generated_files())
-            self._sessions = tuple(self._started_sessions())
-            specum = specum_settings(self._root)
-            specs = spec_files(self._root, specum) if specum is not None else ()
-            self._specs = tuple(map(_stamp, specs))
-        before, place = self._known, self._place()
-        if place is None:
-            self._look_at_file()
-        elif slowly or self._told:
-            self._told = False  # before the check: a write during it is announced again
-            self._look_into()
-        database, facts, claims = self._known
-        if slowly or self._known is not before:
-            self._live = liveness(claims)
-        recipes = [(entry.name, _stamp(entry)) for entry in _entries(self._root / RECIPES)]
-        settings = (facts, self._stamp(CONFIG), *recipes)
-        home = project_home(self._root)
-        notes = [_stamp(home / ".ralph" / name) for name in (PROGRESS, LEARNINGS)]
-        manifest = (self._stamp(f"{FOLDER}/{MANIFEST}"), self._stamp(FOLDER))
-        return Marks(
-            status=_mark(database, settings, notes, self._live),
-            matrix=_mark(settings),
-            drift=_mark(settings, manifest, self._generated),
-            record=_mark(database, settings),
-            sessions=_mark(database, _stamp(sessions_folder(self._root)), self._sessions),
-            specs=_mark(settings, self._specs),
+    async def _check(self, request: Request) -> Response:
+        form = await form_of(request)
+        found = await in_thread(lambda: problems(self._board, form))
+        return json_answer(
+            [{"field": one.field, "text": one.text, "hint": one.hint} for one in found]
         )
 
-    def _listen(self, over: Event) -> None:
-        with suppress(RalphgenError), connected_database(self._root) as database:
-            notices = database.notices()
-            if notices is not None:
-                with closing(notices):
-                    while not over.is_set():
-                        self._told = notices.wait(PACE) or self._told
+    async def _show_health(self, request: Request) -> Response:
+        return await self._page(request, "health", "Health", lambda: _health(self._board))
 
-    def _stamp(self, path: str) -> object:
-        return _stamp(self._root / path)
-
-    def _place(self) -> DatabasePlace | None:
-        try:
-            return database_place(self._root)
-        except RalphgenError:
-            return None
-
-    def _database(self) -> Path:
-        try:
-            return database_path(self._root)
-        except RalphgenError:  # reported when rows are read
-            return project_home(self._root) / DATABASE
-
-    @staticmethod
-    def _log(path: Path) -> object:
-        """Return the stamp of a write-ahead log; an empty one counts as a missing one.
-
-        Opening the database creates a log, and the last process to close it removes it.
-        """
-        try:
-            empty = not path.stat().st_size
-        except OSError:
-            return None
-        return None if empty else _stamp(path)
-
-    def _look_at_file(self) -> None:
-        """Update the mark of the schema and the disciplines, and the claims on tasks.
-
-        They are read again when the file has changed, and retried at the next check if it is
-        locked. Agents rarely write the former.
-        """
-        path = self._database()
-        database = (_stamp(path), self._log(path.with_name(f"{path.name}-wal")))
-        if self._locked or database != self._known[0]:
-            known, claims = _mark(database), tuple[Claim, ...]()
-            self._locked = False
-            try:
-                with open_without_trace(path, patience=0) as file:
-                    connection = FileSnapshot(file)
-                    file.text_factory = bytes
-                    schema = connection.rows(SCHEMA)
-                    known = _mark(schema, _disciplines(connection))
-                    file.text_factory = str
-                    claims = tuple(read_claims(Rows(connection, {})).values())
-            except LockedError:
-                self._locked, (_, known, claims) = True, self._known
-            except (RalphgenError, sqlite3.Error):
-                pass  # reported by other readers
-            self._known = database, known, claims
-
-    def _look_into(self) -> None:
-        """Update the same for a database on a server, where no file shows a write."""
-        try:
-            with open_database(self._root) as connection:
-                ((moved,),) = connection.rows(SNAPSHOT)
-                if moved != self._known[0]:
-                    schema = connection.tables(relation_names(connection))
-                    facts = _mark(schema, _disciplines(connection))
-                    self._known = moved, facts, tuple(read_claims(Rows(connection, {})).values())
-        except RalphgenError as error:
-            self._known = str(error), "", ()
-
-    def _generated_files(self) -> Iterator[object]:
-        """Yield the files that the manifest lists, and the folders that they are in."""
-        folder = self._root / FOLDER
-        manifest = _stamp(folder / MANIFEST)
-        if manifest != self._listed[0]:
-            self._listed = manifest, _listed_paths(folder)
-        for path in self._listed[1]:
-            yield _stamp(folder / path)
-
-    def _started_sessions(self) -> Iterator[object]:
-        """Yield the sessions: when a server was last started in each, and whether one runs.
-
-        A server that starts changes the time of its lock: of the others only those are opened that
-        were held at the last look.
-        """
-        before, self._locks = self._locks, {}
-        folder = sessions_folder(self._root)
-        try:
-            with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in entries)
-        except OSError:
-            return
-        for name in names:
-            stamp = _stamp(f"{folder}/{name}/{LOCK}")
-            held = before.get(name) != (stamp, False)
-            if held:
-                with SessionLock(folder / name) as lock:
-                    held = lock.is_held()
-            self._locks[name] = stamp, held
-            yield name, _stamp(f"{folder}/{name}/{CONTEXT}"), stamp, held
-
-
-def specum_settings(root: Path) -> Mapping[str, Any] | None:
-    """Return the settings of the kit specum; None if it is off or the config cannot be read."""
-    try:
-        config = read_settings(root)
-    except ProjectError:
-        return None
-    return kit_settings(config, SPECUM) if SPECUM in config.kits else None
-
-
-def _disciplines(connection: Snapshot) -> Sequence[object]:
-    """Return the disciplines; a project of other tables alone need not have any."""
-    if not column_names(connection, "disciplines"):
-        return ()
-    return connection.rows(DISCIPLINES)
-
-
-def _listed_paths(folder: Path) -> tuple[str, ...]:
-    """Return the generated files and their folders; none if the manifest is unreadable."""
-    try:
-        paths = listed(folder) or {}
-    except OSError:
-        return ()
-    return tuple(sorted({*paths, *(str(PurePosixPath(path).parent) for path in paths)}))
-
-
-def _entries(folder: Path) -> list[Path]:
-    """Return the entries of a folder by name; none if it is unreadable."""
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
-
-
-def _stamp(path: Path | str) -> object:
-    """Return the identity of a file's state, and whether a later write would change it.
-
-    A link is not followed if the path is a string. The time of changes of owner and mode is not
-    used: when root reads a database, it sets that of its log.
-    """
-    try:
-        found = os.lstat(path) if isinstance(path, str) else path.stat()
-    except OSError as error:
-        return error.errno
-    settled = time.time() - found.st_mtime > SETTLED
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, settled
-
-
-def _mark(*stamps: object) -> str:
-    return sha256(repr(stamps).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
-BESIDES = {
-    "matrix": ("disciplines", "attention"),
-    "status": ("overview", "knowledge"),
-    "drift": ("attention",),
-    "record": ("overview", "attention"),
-    "sessions": ("overview",),
-}
-"""By section, others that show something of it too."""
-UNTITLED = "Project"
-Value = TypeVar("Value")
+    async def _decide(self, act: Callable[[Board], ActionResult], request: Request) -> Response:
+        return await self._desk.decide(request, lambda _: act(self._board), "/project/health")
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeCounts:
-    """The number of changes; `last` has the number of the last one by section."""
+class ReportedSession:
+    """A recorded session; unknown values are empty."""
 
-    number: int
-    last: Mapping[str, int]
-
-    def then(self, sections: Sequence[str]) -> "ChangeCounts":
-        """Return the counts with one more change of these sections; unchanged if none are given."""
-        if not sections:
-            return self
-        number = self.number + 1
-        return ChangeCounts(number, {**self.last, **dict.fromkeys(sections, number)})
+    name: str
+    about: str
+    outcome: str
+    agent: str
+    started: str
+    cost: str
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectHeading:
-    """The project's heading on every page: its title, and whether it has no tasks."""
+def report(root: Path, *, sessions: bool = False) -> str:
+    """Return the report on the project in `root` as HTML, a function of the project's state.
 
-    title: str
-    tables_alone: bool = False
-
-
-class Board:
-    """The state of the board of the project in `root`; every method may be called in any thread.
-
-    Hold `acting` while you write the server or the project. `session` is the session of the user of
-    this board. `findings` are the results of the last diagnosis.
+    It does not depend on the machine, the folder or the day. With `sessions` it has the newest
+    recorded sessions and the cost of the nights, too. Raises `ProjectError` if the project cannot
+    be read.
     """
-
-    def __init__(self, root: Path) -> None:
-        """Start with nothing read."""
-        self.root = root
-        moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        self.session = f"board-{moment}-{secrets.token_hex(4)}"
-        self.acting = Lock()
-        self.findings: Sequence[object] | None = None
-        self._changes = ChangeWatch(root)
-        self._streams = StreamWatch(root)
-        self._noting = Lock()
-        self._marks: Marks | None = None
-        self._counts = ChangeCounts(1, {})
-        self._reading: dict[str, Lock] = {}
-        self._kept: dict[str, tuple[int, Any]] = {}
-
-    def heading(self) -> ProjectHeading:
-        """Return the project's heading, with its folder's name if its title is unreadable."""
-        alone, name = has_tables_alone(self.root), self.root.name
-        try:
-            return ProjectHeading(project_title(self.root, name), alone)
-        except RalphgenError:
-            return ProjectHeading(name, alone)
-
-    def listening(self) -> AbstractContextManager[None]:
-        """Within the block, `check` finds writes sooner if the database announces them.
-
-        It is for one caller at a time.
-        """
-        return self._changes.listening()
-
-    def check(self) -> None:
-        """Note which sections have changed since the last check."""
-        with self._noting:
-            before, self._marks = self._marks, self._changes.marks()
-            if before is not None:
-                self._counts = self._counts.then(_differing(before, self._marks))
-            self._counts = self._counts.then(self._streams.changed())
-
-    def follow(self, session_id: str) -> None:
-        """Announce new events of a session from now on, because a page shows it."""
-        self._streams.follow(session_id)
-
-    def changed_since(self, number: int) -> tuple[int, tuple[str, ...]]:
-        """Return the number of the last change, and the sections changed after `number`."""
-        counts = self._counts
-        return counts.number, tuple(name for name, last in counts.last.items() if last > number)
-
-    def note(self, *sections: str) -> None:
-        """Count a change of these sections."""
-        with self._noting:
-            self._counts = self._counts.then(sections)
-
-    def kept(self, section: str, read: Callable[[Path], Value]) -> Value:
-        """Return what `read` returned at the last change of a section; read it once per change."""
-        with self._reading.setdefault(section, Lock()):
-            number = self._counts.last.get(section, 0)
-            if section not in self._kept or self._kept[section][0] != number:
-                self._kept[section] = number, read(self.root)
-            value: Value = self._kept[section][1]
-            return value
+    project = Project(root)
+    values: Values = {"progress": None, "pictures": None, "sessions": None}
+    with open_database(root) as connection:
+        if not project.serves_any_database:
+            rows = reading_rows(connection, project.schema_in(connection))
+            values["progress"] = progress = read_progress(rows)
+            values |= _pictures(rows, progress, UTC)
+        if sessions:
+            values["sessions"] = _reported(connection)
+    found = drift(root)
+    there = (
+        Problem(one.text.replace(f"{root}/", ""), one.hint.replace(f"{root}/", ""))
+        for one in found.problems
+    )
+    sheet = "".join((ASSETS / name).read_text(encoding="utf-8") for name in SHEETS)
+    values |= {
+        "title": project_title(root),
+        "sheet": sheet,
+        "digest": b64encode(sha256(sheet.encode()).digest()).decode(),
+        "view": matrix(project, None),
+        "drift": replace(found, problems=tuple(there)),
+        "found": read_disciplines(root),
+    }
+    return render(TEMPLATE, values, "report")
 
 
-def project_title(root: Path, other: str = UNTITLED) -> str:
-    """Return the title of a project; the name of its folder may differ from clone to clone.
-
-    A project with tables alone has no title: then it is `other`. Raises `ProjectError` if the
-    database cannot be read.
-    """
-    if has_tables_alone(root):
-        return line(other)
-    with open_rows(root) as rows:
-        title, _ = rows.identity()
-    return line(title or UNTITLED)
-
-
-def has_tables_alone(root: Path) -> bool:
-    """Return whether the config of a project has no tasks, features and disciplines."""
-    try:
-        return Project(root).serves_any_database
-    except ProjectError:  # sections that need the config show the problem
-        return False
-
-
-def _differing(before: Marks, after: Marks) -> tuple[str, ...]:
-    """Return the sections that differ, and the sections that depend on them."""
-    found = [name for name in Marks._fields if getattr(before, name) != getattr(after, name)]
-    return tuple(dict.fromkeys(one for name in found for one in (name, *BESIDES.get(name, ()))))
+def _reported(connection: Snapshot) -> tuple[ReportedSession, ...]:
+    if state_of(connection).version is None:
+        return ()
+    return tuple(
+        ReportedSession(
+            name=line(one.session_id),
+            about=" ".join([line(one.recipe), f"#{one.task_id}" if one.task_id else ""]).strip(),
+            outcome=line(one.outcome) or "not ended",
+            agent=line(one.agent),
+            started=line(one.started),
+            cost=session_cost(one),
+        )
+        for one in newest_sessions(Rows(connection, {}), REPORTED)
+    )

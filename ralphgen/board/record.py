@@ -1,87 +1,83 @@
-"""The ledger on the board: the changes, runs and sessions of a project and of a task."""
+"""The record of a task: its sessions, runs of checks, and activity."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
 
+from ralphgen.agents.adapters import KNOWN
 from ralphgen.board.text import line, moment, paragraph
-from ralphgen.kits.ralph.rows import Rows, reading_rows
-from ralphgen.ledger.record import (
-    CheckRecord,
-    JournalEntry,
-    SessionRecord,
-    changes_counted,
-    changes_of,
-    every_change_counted,
-    holding_sessions,
-    newest_changes,
-    newest_sessions,
-    outcomes,
-    people_counted,
-    runs_counted,
-    runs_of,
-)
-from ralphgen.ledger.tables import state_of
-from ralphgen.loop.cost import cost_words, session_cost
-from ralphgen.project.database import Snapshot
-from ralphgen.project.model import Schema
+from ralphgen.kits.ralph.rows import Rows
+from ralphgen.ledger.record import CheckRecord, JournalEntry, SessionRecord, changes_of
+from ralphgen.loop.cost import cost_words
+from ralphgen.runtime.engine.ledger import DONE
+from ralphgen.runtime.tasks.rows import decode_strings
 from ralphgen.runtime.tasks.status import IMPORTED, OVERRULED, RESTORED
-from ralphgen.sessions.store import age_words
+from ralphgen.sessions.questions import OpenQuestion
 
-Shown = TypeVar("Shown")
 Hidden = Callable[[str, str], bool]
 """Returns whether the config hides a column of a table."""
+Row = Mapping[str, Any]
 HIDDEN = "(hidden)"
-FILES = 20
-TAIL = 4_000
-LONGEST_VALUE = 300
-LARGEST_ID = 2**63 - 1
+FILES, TAIL = 20, 4_000  # file names of a check, and characters of its output
+LONGEST, LONGEST_VALUE = 50_000, 300  # characters of a text, and of a changed value
+SHORT = 7  # digits of a commit
+LONGEST_ID = 200  # characters of a session in a link
+SILENT = frozenset({"status", "updated", "completed", "blocked_by"})
+"""Columns that a change of the status sets too."""
+SIGNED = ("answer", "send-back")  # tools whose comments repeat an answer or a review
 WITHOUT_CHECK = {
     OVERRULED: "closed by the user without proof",
     IMPORTED: "imported as done",
     RESTORED: "restored as done by an undo",
 }
-"""Evidence that is the user's word."""
+VERDICTS = {
+    "accepted": "accepted the work",
+    "sent back": "sent the work back",
+    "undone": "undid the work",
+}
+_QUESTIONS = (
+    "SELECT number, session, asked, question, options, answered, answer, by "
+    "FROM ralphgen_questions WHERE task_id = ? ORDER BY number DESC LIMIT ?"
+)
+_REVIEWS = (
+    "SELECT number, verdict, author, time, note, reverts, by FROM ralphgen_reviews "
+    "WHERE task_id = ? ORDER BY number DESC LIMIT ?"
+)
+_MERGES = (
+    "SELECT number, state, target, ended, merged, reason, tail FROM ralphgen_merges "
+    "WHERE task_id = ? ORDER BY number DESC LIMIT ?"
+)
+_NAMES = "SELECT id, agent, recipe FROM ralphgen_sessions WHERE {among}"
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPage(Generic[Shown]):
-    """Some of `total` rows; `newer` and `older` are the numbers of pages, 0 where there is none."""
+class WorkSession:
+    """A session on the task; unknown texts are empty, and an unknown duration is None.
 
-    total: int
-    first: int
-    rows: tuple[Shown, ...]
-    newer: int
-    older: int
+    `merged` is the commit that brought its work into the base branch, if any.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class ChangedColumn:
-    """A column of a changed row; a text is empty for an empty or missing value."""
-
-    name: str
-    before: str
-    after: str
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeLine:
-    """A changed row: `what` is made, changed or deleted, `where` its table and key."""
-
-    number: int
-    time: str
-    session: str
-    tool: str
-    what: str
-    where: str
-    columns: tuple[ChangedColumn, ...]
+    id: str
+    agent: str
+    discipline: str
+    started: str
+    ended: str
+    seconds: float | None
+    outcome: str
+    turns: int | None
+    cost: str
+    merged: str
+    in_worktree: bool
 
 
 @dataclass(frozen=True, slots=True)
-class RunLine:
-    """A run of a check; `verdict` is its result, and `ok` whether it is a proof."""
+class ShownCheck:
+    """A run of a check; `verdict` is its result, and `ok` whether it is a proof.
+
+    `files` are the changed protected and watched files.
+    """
 
     number: int
     check: str
@@ -90,110 +86,261 @@ class RunLine:
     session: str
     started: str
     seconds: float
-    protected: tuple[str, ...]
-    watched: tuple[str, ...]
+    files: tuple[str, ...]
     tail: str
 
 
 @dataclass(frozen=True, slots=True)
-class TaskRecord:
-    """The record of a task; `known` is whether the task still exists."""
+class Activity:
+    """An entry of the activity: `who` did `what` at a `time`, which may be unreadable.
 
-    task: int
-    title: str
-    known: bool
-    changes: ShownPage[ChangeLine]
-    runs_total: int
-    runs: tuple[RunLine, ...]
-
-
-def typed_task(typed: str) -> int | None:
-    """Return the task id in a user's input, or None if it is not one."""
-    digits = typed.strip().removeprefix("#")
-    is_id = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(LARGEST_ID))
-    return int(digits) if is_id and int(digits) <= LARGEST_ID else None
-
-
-def task_record(
-    rows: Rows, is_hidden: Hidden, task: int, page: int, size: int, runs: int
-) -> TaskRecord:
-    """Return the record of a task: a page of its changes, and its newest runs.
-
-    Of hidden columns only the names are shown.
+    `text` is Markdown, `tail` the end of an output, and `session` a session to link to.
+    `columns` are name, value before and value after.
     """
-    titles, comments = titles_of(rows, [task]), _comments_on(rows, task)
-    total = changes_counted(rows, task, comments)
-    number = page_number(page, total, size)
-    read = changes_of(rows, task, comments, size, (number - 1) * size)
-    return TaskRecord(
-        task=task,
-        title=titles.get(task, ""),
-        known=task in titles,
-        changes=page_of(number, total, size, tuple(change_line(one, is_hidden) for one in read)),
-        runs_total=runs_counted(rows, task),
-        runs=tuple(map(run_line, runs_of(rows, task, runs))),
+
+    key: str
+    time: str
+    who: str
+    what: str
+    text: str = ""
+    tail: str = ""
+    session: str = ""
+    columns: tuple[tuple[str, ...], ...] = ()
+
+
+def work_session(record: SessionRecord) -> WorkSession:
+    """Return a session in its displayed form."""
+    started, ended = moment(record.started), moment(record.ended)
+    known = KNOWN.get(record.agent or "")
+    is_over = record.agent is not None and record.ended is not None
+    is_unknown = is_over and record.cost_usd is None and record.estimated_usd is None
+    return WorkSession(
+        id=record.session_id[:LONGEST_ID],
+        agent=known.title if known else line(record.agent or record.recipe),
+        discipline=line(record.discipline),
+        started=line(record.started),
+        ended=line(record.ended),
+        seconds=max(0.0, (ended - started).total_seconds()) if started and ended else None,
+        outcome=line(record.outcome),
+        turns=record.turns,
+        cost=cost_words(record.cost_usd, record.estimated_usd, int(is_unknown)),
+        merged=line(record.merged),
+        in_worktree=bool(record.worktree),
     )
 
 
-def page_number(asked: int, total: int, size: int) -> int:
-    """Return the number of a page that there is."""
-    return max(1, min(asked, -(-total // size)))
-
-
-def page_of(number: int, total: int, size: int, shown: tuple[Shown, ...]) -> ShownPage[Shown]:
-    """Return a page of `size` rows that contains the `shown` ones."""
-    return ShownPage(
-        total=total,
-        first=(number - 1) * size + 1,
-        rows=shown,
-        newer=number - 1,
-        older=number + 1 if number * size < total else 0,
+def shown_check(run: CheckRecord) -> ShownCheck:
+    """Return a run of a check in its displayed form."""
+    protected, watched = _files(run.protected), _files(run.watched)
+    verdict = "passed" if run.exit_code == 0 else f"exit code {run.exit_code}"
+    if run.exit_code is None:
+        verdict = WITHOUT_CHECK.get(run.check, "stopped")
+    return ShownCheck(
+        number=run.number,
+        check="" if run.check in WITHOUT_CHECK else line(run.check),
+        ok=run.exit_code == 0 and not protected,
+        verdict=verdict,
+        session=run.session or "",
+        started=line(run.started),
+        seconds=run.seconds,
+        files=tuple(dict.fromkeys([*protected, *watched])),
+        tail=paragraph(run.tail, TAIL),
     )
 
 
-def titles_of(rows: Rows, tasks: Sequence[int]) -> dict[int, str]:
-    """Return the titles of the tasks that there are, by id."""
-    if not tasks or rows.lacks("tasks", "id", "title"):
-        return {}
-    read = rows.named("tasks", ["id", "title"], json.dumps(tasks))
-    return {task: line(title) for task, title in read}
+def _files(stored: str) -> list[str]:
+    """Return the names of files in a JSON list, the first of many."""
+    try:
+        found = json.loads(stored)
+    except (ValueError, RecursionError):
+        found = [stored]
+    listed = found if isinstance(found, list) else [found]
+    more = [f"{len(listed) - FILES} more"] if listed[FILES:] else []
+    return [*map(line, listed[:FILES]), *more]
 
 
-def _comments_on(rows: Rows, task: int) -> list[int]:
-    """Return the ids of the comments on a task."""
-    if rows.lacks("task_comments", "id", "task_id"):
-        return []
-    found = rows.read("task_comments", ["id"], "WHERE task_id = ?", task)
-    return [comment for (comment,) in found if isinstance(comment, int)]
+def newest_checks(runs: Iterable[ShownCheck]) -> tuple[ShownCheck, ...]:
+    """Return the newest run of each check, by name; `runs` are newest first."""
+    newest: dict[str, ShownCheck] = {}
+    for run in runs:
+        newest.setdefault(run.check or run.verdict, run)
+    return tuple(newest[name] for name in sorted(newest))
 
 
-def change_line(change: JournalEntry, is_hidden: Hidden) -> ChangeLine:
-    """Return a displayed change; of hidden columns only the names are shown."""
-    before, after = (
-        {
-            name: HIDDEN if is_hidden(change.table, name) else value
-            for name, value in _columns(side).items()
+class TaskRecord:
+    """The newest entries on a task in the database, at most so many of each kind."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        is_hidden: Hidden,
+        task: int,
+        most: int,
+        sessions: Sequence[WorkSession],
+        *,
+        recorded: bool,
+    ) -> None:
+        self._is_hidden, self._task, self._sessions = is_hidden, task, sessions
+        self._comments = _comments(rows, task, most)
+        said = [one["id"] for one in self._comments if isinstance(one["id"], int)]
+        self._changes = changes_of(rows, task, said, most) if recorded else []
+        read = rows.execute if recorded else lambda *_: list[Any]()
+        self._questions = read(_QUESTIONS, task, most)
+        self._reviews, self._merges = read(_REVIEWS, task, most), read(_MERGES, task, most)
+        self._made = {
+            change.key: change
+            for change in self._changes
+            if change.before is None and change.table.lower() == "task_comments"
         }
-        for side in (change.before, change.after)
-    )
-    what = "changed"
-    if change.before is None or change.after is None:
-        what = "made" if change.before is None else "deleted"
-    return ChangeLine(
-        number=change.number,
-        time=line(change.time),
-        session=line(change.session),
-        tool=line(change.tool),
-        what=what,
-        where=f"{line(change.table)} {line(change.key)}",
-        columns=tuple(
-            ChangedColumn(line(name), _value(before.get(name)), _value(after.get(name)))
-            for name in dict.fromkeys([*before, *after])
-        ),
-    )
+        ids = {one.session for one in self._changes} | {by for *_, by in self._questions}
+        named = json.dumps(sorted(filter(None, ids)))
+        sql = _NAMES.replace("{among}", rows.connection.sql.among("id", "text"))
+        names = rows.execute(sql, named) if recorded and len(named) > len("[]") else []
+        self._names = {
+            session: "The user" if agent is None and recipe == "manual" else line(agent or recipe)
+            for session, agent, recipe in names
+        }
+        self._names |= {one.id: one.agent for one in sessions}
+        self._names |= {by: line(author) for _, _, author, *_, by in self._reviews}
+
+    def open_question(self) -> OpenQuestion | None:
+        """Return the open question, or None."""
+        for number, session, asked, text, options, answered, *_ in self._questions:
+            if answered is None:
+                return OpenQuestion(
+                    number, self._task, "", session, line(asked), _text(text), shown_items(options)
+                )
+        return None
+
+    def last_words(self, work: WorkSession | None, status: str) -> Row | None:
+        """Return the last comment of the session that finished the task, or None.
+
+        Without a record of who wrote what, it is the last one until its end.
+        """
+        if DONE not in ((status,) if work is None else (work.outcome,)):
+            return None
+        for one in self._comments:
+            made = self._made.get(str(one["id"]))
+            is_last = work is None or (made is not None and made.session == work.id)
+            if made is None and work is not None:
+                is_last = work.started <= line(one.get("created")) <= work.ended
+            if is_last:
+                return one
+        return None
+
+    def entries(self, runs: Iterable[ShownCheck], ending: Row | None) -> Iterator[Activity]:
+        """Yield sessions, changes, checks and comments but the `ending`, each oldest first."""
+        for own in reversed(self._sessions):
+            role = f" as {own.discipline}" if own.discipline else ""
+            yield Activity(
+                _key("begin", own.id), own.started, own.agent, f"started{role}", session=own.id
+            )
+        made = {one.number for one in self._made.values()}
+        yield from (self._change(one) for one in reversed(self._changes) if one.number not in made)
+        for run in reversed([*runs]):
+            who = "Checks" if run.check else self._names.get(run.session, "The user")
+            what = f"{run.check}: {run.verdict}" if run.check else run.verdict
+            what += f", after changes of {', '.join(run.files)}" if run.files else ""
+            yield Activity(f"run-{run.number}", run.started, who, what, tail=run.tail)
+        for one in reversed(self._comments):
+            change = self._made.get(str(one["id"]))
+            if one is ending or (change is not None and change.tool in SIGNED):
+                continue
+            time = line(one.get("created")) or (line(change.time) if change else "")
+            who = line(one.get("author")) or self._who(change.session if change else None)
+            facts = [line(one.get(name)) for name in ("discipline", "priority")]
+            more = ", ".join(fact for fact in facts if fact and fact != who)
+            what = f"commented ({more})" if more else "commented"
+            yield Activity(_key("comment", one["id"]), time, who, what, _text(one["body"]))
+
+    def decisions(self) -> Iterator[Activity]:
+        """Yield questions with their answers, ends of sessions, merges and reviews."""
+        for number, session, asked, text, _, answered, answer, by in reversed(self._questions):
+            who = self._names.get(session, "An agent")
+            yield Activity(f"question-{number}", line(asked), who, "asked", _text(text))
+            if answered is not None:
+                what = "answered" if answer is not None else "withdrew the question"
+                key, who = f"answer-{number}", self._who(by)
+                yield Activity(key, line(answered), who, what, _text(answer))
+        for own in reversed(self._sessions):
+            what = f"ended: {own.outcome or 'unknown'}"
+            if own.merged and not self._merges:
+                what += f", merged as {own.merged[:SHORT]}"
+            what += f" ({own.cost})" if own.cost else ""
+            if own.ended:
+                yield Activity(_key("end", own.id), own.ended, own.agent, what)
+        for number, state, target, ended, merged, reason, tail in reversed(self._merges):
+            what = f"merged it into {line(target)} as {line(merged)[:SHORT]}"
+            if not merged:
+                what = f"{line(state)} the work"
+            key, end = f"merge-{number}", paragraph(tail, TAIL)
+            if ended:
+                yield Activity(key, line(ended), "The merge queue", what, _text(reason), end)
+        for number, verdict, author, time, note, reverts, _ in reversed(self._reviews):
+            what = VERDICTS.get(verdict, line(verdict))
+            what += f", by the commit {line(reverts)[:SHORT]}" if reverts else ""
+            yield Activity(f"review-{number}", line(time), line(author), what, _text(note))
+
+    def _change(self, change: JournalEntry) -> Activity:
+        sides = [
+            {
+                name: HIDDEN if self._is_hidden(change.table, name) else value
+                for name, value in _columns(side).items()
+            }
+            for side in (change.before, change.after)
+        ]
+        before, after = sides
+        is_task, is_edit = (
+            change.table.lower() == "tasks",
+            None not in (change.before, change.after),
+        )
+        names = [name for name in {**before, **after} if not (is_task and name in SILENT)]
+        columns = tuple((line(name), *(_value(one.get(name)) for one in sides)) for name in names)
+        what = f"changed {', '.join(name.replace('_', ' ') for name, *_ in columns)}"
+        if is_edit and is_task and "status" in after:
+            more = f", and {what}" if columns else ""
+            what = f"set the status to {line(after['status']).replace('_', ' ')}{more}"
+        elif not is_edit or not is_task:
+            verb = "edited" if is_edit else "deleted" if change.after is None else "created"
+            what = f"{verb} {'the task' if is_task else 'a comment'}"
+        reason = after.get("blocked_by") if is_task and is_edit else ""
+        if reason in {text for _, _, _, text, *_ in self._questions}:
+            reason = ""
+        key, time = f"change-{change.number}", line(change.time)
+        return Activity(key, time, self._who(change.session), what, _text(reason), columns=columns)
+
+    def _who(self, session: str | None) -> str:
+        return self._names.get(session or "", "Another program")
 
 
-def _columns(stored: str | None) -> Mapping[str, object]:
+def _key(kind: str, identity: object) -> str:
+    """Return the id of an element for a row that any text identifies."""
+    return f"{kind}-{sha256(str(identity).encode(errors='replace')).hexdigest()[:12]}"
+
+
+def _text(value: object) -> str:
+    return paragraph(value, LONGEST)
+
+
+def shown_items(value: object) -> tuple[str, ...]:
+    """Return the texts of a stored list; an unreadable one is a single text."""
+    decoded = decode_strings(value)
+    items = decoded.values if decoded.readable else [value]
+    return tuple(paragraph(one, LONGEST) for one in items)
+
+
+def _comments(rows: Rows, task: int, most: int) -> list[dict[str, Any]]:
+    """Return the last comments on a task, the newest first; none without such a table."""
+    if rows.lacks("task_comments", "id", "task_id", "body"):
+        return []
+    optional = rows.chosen("task_comments", "author", "discipline", "priority", "created")
+    columns = ["id", "body", *optional]
+    rest = "WHERE task_id = ? ORDER BY id DESC LIMIT ?"
+    read = rows.read("task_comments", columns, rest, task, most)
+    return [dict(zip(columns, row, strict=True)) for row in read]
+
+
+def _columns(stored: str | None) -> dict[str, object]:
     """Return the columns of one side of a change; other text is shown literally."""
     if stored is None:
         return {}
@@ -205,249 +352,5 @@ def _columns(stored: str | None) -> Mapping[str, object]:
 
 
 def _value(value: object) -> str:
-    if value is None:
-        return ""
-    return paragraph(value if isinstance(value, str) else json.dumps(value), LONGEST_VALUE)
-
-
-def run_line(run: CheckRecord) -> RunLine:
-    """Return a displayed run of a check."""
-    protected, watched = tuple(_files(run.protected)), tuple(_files(run.watched))
-    verdict = "passed" if run.exit_code == 0 else f"exit code {run.exit_code}"
-    if run.exit_code is None:
-        verdict = WITHOUT_CHECK.get(run.check, "stopped")
-    return RunLine(
-        number=run.number,
-        check="" if run.check in WITHOUT_CHECK else line(run.check),
-        ok=run.exit_code == 0 and not protected,
-        verdict=verdict,
-        session=line(run.session),
-        started=line(run.started),
-        seconds=run.seconds,
-        protected=protected,
-        watched=watched,
-        tail=paragraph(run.tail, TAIL),
-    )
-
-
-def _files(stored: str) -> Iterator[str]:
-    """Yield the names of files in a JSON list, the first of many."""
-    try:
-        found = json.loads(stored)
-    except (ValueError, RecursionError):
-        found = [stored]
-    listed = found if isinstance(found, list) else [found]
-    yield from (line(name) for name in listed[:FILES])
-    if listed[FILES:]:
-        yield f"{len(listed) - FILES} more"
-
-
-A_PAGE = 25
-"""Sessions, and changes of a task, on a page."""
-RUNS = 20
-REPORTED = 10
-"""Changes and runs of checks of each task in a report."""
-REPORTED_SESSIONS, REPORTED_TASKS = 200, 20
-LAST_CHANGED = (
-    "SELECT row_key FROM (SELECT row_key, number FROM ralphgen_journal "
-    "WHERE lower(table_name) = 'tasks' ORDER BY number DESC LIMIT 1000) AS newest "
-    "GROUP BY row_key ORDER BY MAX(number) DESC LIMIT ?"
-)
-TREES = "/.ralph/worktrees/"
-COMMIT = 10  # digits to show
-TONES: Mapping[str | None, str] = {
-    "done": "visible",
-    "blocked": "narrowed",
-    "skipped": "narrowed",
-    "open": "narrowed",
-    "failed": "removed",
-    "stopped": "removed",
-}
-"""How an outcome is coloured; the word says the same."""
-DONE = "done"
-GOES_ON = "not ended"
-
-
-@dataclass(frozen=True, slots=True)
-class RecordQuery:
-    """The query of the record: `task` as it was typed, "" for none; pages count from 1."""
-
-    task: str = ""
-    sessions: int = 1
-    changes: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedSession:
-    """A recorded session; unknown values are empty.
-
-    `took` is its duration, `outcome` its result. `merge` is the location of its work, if it had its
-    own worktree.
-    """
-
-    session_id: str
-    recipe: str
-    discipline: str
-    task: int | None
-    title: str
-    feature: str
-    agent: str
-    model: str
-    started: str
-    took: str
-    outcome: str
-    tone: str
-    turns: int | None
-    tokens: str
-    cost: str
-    worktree: str
-    merge: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProjectRecord:
-    """The record of a project; `outcomes` counts its sessions, the most frequent first.
-
-    These are agents' sessions, and `people` counts the others. `cost` is the sum of the reported
-    costs, or empty. `tasks` are the requested ones, and `problem` is why there is none. `log` are
-    the last changes if the project has no tasks.
-    """
-
-    sessions: ShownPage[RecordedSession]
-    people: int
-    outcomes: tuple[tuple[str, int], ...]
-    cost: str
-    tasks: tuple[TaskRecord, ...]
-    problem: str
-    log: ShownPage[ChangeLine] | None = None
-
-
-def project_record(
-    connection: Snapshot, schema: Schema, asked: RecordQuery
-) -> ProjectRecord | None:
-    """Return the record of a project, or None if its database has no ledger.
-
-    Raises `ProjectError` if this version does not support the ledger or the database.
-    """
-    if state_of(connection).version is None:
-        return None
-    task, tasks, problem = typed_task(asked.task), tuple[TaskRecord, ...](), ""
-    rows = reading_rows(connection, schema)
-    if task is not None:
-        tasks = (task_record(rows, schema.hidden, task, asked.changes, A_PAGE, RUNS),)
-    elif asked.task:
-        problem = f'"{line(asked.task)}" is not a task id'
-    return _record(rows, asked.sessions, A_PAGE, tasks, problem)
-
-
-def record_of_tables(
-    connection: Snapshot, schema: Schema, asked: RecordQuery, *, reported: bool = False
-) -> ProjectRecord | None:
-    """Return the same of a project without tasks: its sessions, and the log of its changes.
-
-    A report has the first page of each.
-    """
-    if state_of(connection).version is None:
-        return None
-    rows = Rows(connection, {})
-    record = _record(rows, asked.sessions, REPORTED_SESSIONS if reported else A_PAGE, (), "")
-    total = every_change_counted(rows)
-    number = page_number(asked.changes, total, A_PAGE)
-    read = newest_changes(rows, A_PAGE, (number - 1) * A_PAGE)
-    shown = tuple(change_line(one, schema.hidden) for one in read)
-    return replace(record, log=page_of(number, total, A_PAGE, shown))
-
-
-def reported_record(connection: Snapshot, schema: Schema) -> ProjectRecord | None:
-    """Return the same for a report: newest sessions, and tasks that were changed last."""
-    if state_of(connection).version is None:
-        return None
-    rows = reading_rows(connection, schema)
-    keys = (key for (key,) in rows.execute(LAST_CHANGED, REPORTED_TASKS))
-    tasks = (task for key in keys for task in [typed_task(key)] if task is not None)
-    found = (task_record(rows, schema.hidden, task, 1, REPORTED, REPORTED) for task in tasks)
-    return _record(rows, 1, REPORTED_SESSIONS, tuple(found), "")
-
-
-def _record(
-    rows: Rows, number: int, size: int, tasks: tuple[TaskRecord, ...], problem: str
-) -> ProjectRecord:
-    counted = outcomes(rows)
-    total = sum(spent.count for spent in counted.values())
-    known = [one.known for one in counted.values() if one.known is not None]
-    estimated = [one.estimated for one in counted.values() if one.estimated is not None]
-    unknown = sum(one.unknown for word, one in counted.items() if word is not None)
-    number = page_number(number, total, size)
-    read = newest_sessions(rows, size, (number - 1) * size)
-    by_number = sorted(counted.items(), key=lambda one: (-one[1].count, one[0] or ""))
-    return ProjectRecord(
-        sessions=page_of(number, total, size, session_lines(rows, read)),
-        people=people_counted(rows),
-        outcomes=tuple((line(word) or GOES_ON, one.count) for word, one in by_number),
-        cost=cost_words(
-            sum(known) if known else None, sum(estimated) if estimated else None, unknown
-        ).removeprefix("cost "),
-        tasks=tasks,
-        problem=problem,
-    )
-
-
-def session_lines(rows: Rows, records: Sequence[SessionRecord]) -> tuple[RecordedSession, ...]:
-    """Return recorded sessions in their displayed form."""
-    titles = titles_of(rows, [one.task_id for one in records if one.task_id is not None])
-    holding = holding_sessions(rows, [one.session_id for one in records])
-    return tuple(_session_line(one, titles, one.session_id in holding) for one in records)
-
-
-def session_on_record(rows: Rows, record: SessionRecord) -> RecordedSession:
-    """Return one recorded session in its displayed form."""
-    (found,) = session_lines(rows, [record])
-    return found
-
-
-def _session_line(record: SessionRecord, titles: Mapping[int, str], holds: bool) -> RecordedSession:
-    tokens = (record.input_tokens, record.output_tokens)
-    words = [f"{count:,}" if count is not None else "?" for count in tokens]
-    return RecordedSession(
-        session_id=line(record.session_id),
-        recipe=line(record.recipe),
-        discipline=line(record.discipline),
-        task=record.task_id,
-        title=titles.get(record.task_id, "") if record.task_id is not None else "",
-        feature=line(record.feature),
-        agent=line(record.agent),
-        model=line(record.model),
-        started=line(record.started),
-        took=_took(moment(record.started), moment(record.ended)),
-        outcome=line(record.outcome) or GOES_ON,
-        tone=TONES.get(record.outcome, ""),
-        turns=record.turns,
-        tokens=" / ".join(words) if tokens != (None, None) else "",
-        cost=session_cost(record),
-        worktree=_tree(record.worktree),
-        merge=_merge(record, holds),
-    )
-
-
-def _took(started: datetime | None, ended: datetime | None) -> str:
-    if started is None or ended is None or ended < started:
-        return ""
-    return age_words((ended - started).total_seconds())
-
-
-def _tree(path: str | None) -> str:
-    """Return a worktree in a form for any project: below its folder, or by its name."""
-    inside = (path or "").rpartition(TREES)[2]
-    return line(f"{TREES[1:]}{inside}" if TREES in (path or "") else inside.rpartition("/")[2])
-
-
-def _merge(record: SessionRecord, holds: bool) -> str:
-    """Return the location of a session's work, if the session had its own worktree.
-
-    While that is not merged, it has a claim or is in the merge queue.
-    """
-    if record.merged:
-        return f"merged as {line(record.merged[:COMMIT])}"
-    if not record.worktree or record.outcome != DONE:
-        return ""
-    return "merge pending" if holds else "not merged"
+    text = value if isinstance(value, str) or value is None else json.dumps(value)
+    return paragraph(text, LONGEST_VALUE)

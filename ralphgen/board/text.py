@@ -35,7 +35,9 @@ class FieldProblem:
 class ActionResult:
     """The result of an action: `message` is a sentence, `lines` follow it, `problems` are reasons.
 
-    It is `stale` if nothing was done because of a conflicting change.
+    It is `stale` if nothing was done because of a conflicting change. `undo` is the session of a
+    decision that can be taken back, `then` the address of a page to go to, and `dialog` that of a
+    form which helps.
     """
 
     ok: bool
@@ -43,6 +45,9 @@ class ActionResult:
     lines: tuple[str, ...] = ()
     problems: tuple[FieldProblem, ...] = ()
     stale: bool = False
+    undo: str = ""
+    then: str = ""
+    dialog: str = ""
 
 
 def fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:

@@ -46,7 +46,7 @@ def board(
 
 
 def _serve(root: Path, *, browse: bool) -> None:
-    from ralphgen.board.server import serve
+    from ralphgen.board.app import serve
     from ralphgen.terminal.console import refuse_agents
 
     refuse_agents("board")  # an agent could act as the user there
@@ -61,7 +61,7 @@ def _serve(root: Path, *, browse: bool) -> None:
 
 
 def _export(root: Path, file: str, *, sessions: bool, quiet: bool) -> None:
-    from ralphgen.board.sections import report
+    from ralphgen.board.project import report
     from ralphgen.files import put
 
     text = report(root, sessions=sessions)

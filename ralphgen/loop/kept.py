@@ -83,6 +83,23 @@ def forget_kept(git: Git, task: int) -> None:
     git.asked("update-ref", "-d", f"{REF}{task}")
 
 
+def kept_branches(root: Path, task: int) -> dict[str, str]:
+    """Return the branches with the kept work on a task, each with its commit."""
+    git = Git(root)
+    kept = read_kept(git, task)
+    found = git.branches(f"{BRANCH}{task}*") if kept is not None else {}
+    return {name: commit for name, commit in found.items() if kept and commit == kept.commit}
+
+
+def drop_kept(root: Path, task: int) -> None:
+    """Delete the branches with the kept work on a task: its next session starts from the base."""
+    git = Git(root)
+    names = kept_branches(root, task)
+    forget_kept(git, task)
+    for name in names:
+        delete_branch(git, name)
+
+
 def keep_work(
     root: Path, tree: Worktree, task: int, session: str, say: Say, *, continues: bool = True
 ) -> None:

@@ -37,10 +37,9 @@ from ralphgen.runtime.tasks.claims import (
 )
 from ralphgen.runtime.tasks.rows import Ralphgen
 from ralphgen.sessions.create import project_items
-from ralphgen.sessions.questions import schema_of_tasks
+from ralphgen.sessions.questions import User, schema_of_tasks
 from ralphgen.sessions.reviews import (
     UNDONE,
-    Reviewer,
     record_undone,
     statuses_of_new,
     tables_of_tasks,
@@ -242,7 +241,7 @@ def _secure(root: Path, say: Say) -> None:
 
 def _undo_rows(root: Path, found: WorkPreview, then: Then) -> UndoneWork:
     """Undo the rows, record the verdict and set the status of the task, in one transaction."""
-    tables, user = tables_of_tasks(root), Reviewer(root, UNDONE)
+    tables, user = tables_of_tasks(root), User(root, UNDONE)
     status: list[str | None] = [None]
 
     def settle(database: Any, own: str) -> None:

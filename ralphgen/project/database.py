@@ -188,7 +188,8 @@ class _Shared:
     Each serves one thread at a time. A connection with changed settings is closed after its use.
     """
 
-    def __init__(self, opened: Callable[[], Database]) -> None:
+    def __init__(self, name: str, opened: Callable[[], Database]) -> None:
+        self._name = name  # in `_SHARED`
         self._opened = opened
         self._idle: list[Database] = []
         self._in_use: list[Database] = []
@@ -207,13 +208,19 @@ class _Shared:
                 database.close()
             else:
                 self._idle.append(database)
+            self._leave()
 
-    def end(self) -> bool:
-        """Close the connections, one in use after its use; return whether none is in use."""
+    def end(self) -> None:
+        """Close the connections, one in use after its use, and share none any more."""
         self._is_over = True
         while self._idle:
             self._idle.pop().close()
-        return not self._in_use
+        self._leave()
+
+    def _leave(self) -> None:
+        """End the sharing if it is over and nothing is in use."""
+        if self._is_over and not self._in_use and _SHARED.get(self._name) is self:
+            del _SHARED[self._name]
 
     def _take(self) -> Database:
         with suppress(IndexError):
@@ -238,13 +245,12 @@ def shared_connections(root: Path) -> Iterator[None]:
     guard = ALONE if database_place(root) is None else nullcontext()
     name = _shared_name(root)
     with guard:
-        shared = _SHARED[name] = _Shared(lambda: _opened(root, LONG))
+        shared = _SHARED[name] = _Shared(name, lambda: _opened(root, LONG))
     try:
         yield
     finally:
         with guard:
-            if shared.end():
-                del _SHARED[name]
+            shared.end()
 
 
 def _shared_reader(
@@ -360,6 +366,9 @@ def opened_database(root: Path) -> Iterator[Database]:
             yield database
         except (ToolError, sqlite3.Error) as error:  # the latter comes from direct reads
             raise refused_by(error, f"{database_name(root)}: {error}") from error
+
+
+REFUSALS = (ToolError, sqlite3.Error)  # the latter comes from direct reads
 
 
 def refused_by(error: ToolError | sqlite3.Error, text: str) -> ProjectError:

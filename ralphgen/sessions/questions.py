@@ -13,6 +13,7 @@ from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import writing_tasks
 from ralphgen.ledger.tables import VERSION, no_ledger, read_state
 from ralphgen.project.database import open_database
+from ralphgen.project.git import begin_of_git, settings_of
 from ralphgen.project.model import Schema
 from ralphgen.runtime.engine.ledger import moment
 from ralphgen.runtime.errors import ToolError
@@ -21,12 +22,14 @@ from ralphgen.runtime.tasks.claims import BLOCKED, PENDING, other_claim, refusal
 from ralphgen.runtime.tasks.comments import OPEN
 from ralphgen.runtime.tasks.rows import Ralphgen, today
 from ralphgen.runtime.tasks.status import move, set_status
+from ralphgen.sessions.credentials import user_name
 from ralphgen.sessions.decide import no_tasks
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
 
 LONGEST_ANSWER = 4_000  # characters
+LONGEST_NAME = 200  # bytes
 _OPEN = """
 SELECT own.number, own.task_id, task.title, own.session, own.asked, own.question, own.options
 FROM ralphgen_questions AS own JOIN tasks AS task ON task.id = own.task_id
@@ -45,16 +48,25 @@ _ANSWER = (
 
 
 class User(Ralphgen):
-    """The user as an actor, in the session of one decision."""
+    """The user as an actor with a `name`, in the session of one decision."""
 
-    __slots__ = ()
+    __slots__ = ("name",)
     recipe = "manual"
     is_users = is_typed = True
 
-    def __init__(self, decision: str) -> None:
+    def __init__(self, root: Path, decision: str) -> None:
         """Start the session, whose id begins with the `decision`."""
         began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         super().__init__(f"{decision}-{began}-{os.urandom(4).hex()}")
+        self.name = name_of_user(root)
+
+
+def name_of_user(root: Path) -> str:
+    """Return the name of the user: `user.name` of git, else the login."""
+    named = dict(settings_of(root)).get("user.name", "").strip()
+    asked = ["config", "--get", "user.name"]
+    found = named.encode() or begin_of_git(root, asked, LONGEST_NAME) or b""
+    return found.decode(errors="replace").strip() or user_name()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,7 @@ def answer_question(root: Path, task: int, text: str, number: int | None = None)
     if len(text) > LONGEST_ANSWER:
         raise UsageError(f"the answer has {len(text)} characters, the maximum is {LONGEST_ANSWER}")
     schema = schema_of_tasks(root)
-    user = User("answer")
+    user = User(root, "answer")
     with writing_tasks(root, schema) as (database, tables):
         return database.writing(lambda: _answer(database, tables, user, task, text, number))
 
@@ -132,7 +144,7 @@ def _answer(
         raise ToolError(f"task {task} has no open question")  # another answer was faster
     if tables.comments is not None:
         body = f"Asked: {question}\n\nThe user answered: {text}"
-        comments.write(database, tables, user, task, {"body": body}, by_user=True)
+        comments.write(database, tables, user, task, {"body": body}, author=user.name)
     if claim is None:
         move(database, tables, user, task, PENDING, force=lambda: False)
     else:  # the session that asked has not ended: its end releases the task

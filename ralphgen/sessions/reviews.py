@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ralphgen.errors import UsageError
 from ralphgen.kits.ralph.rows import new_statuses, stored_tables, writing_tasks
-from ralphgen.project.git import begin_of_git, settings_of
+from ralphgen.project.database import open_database
 from ralphgen.runtime.engine.ledger import DONE, MET, moment
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks import Tables, comments, task_row
@@ -21,7 +21,6 @@ from ralphgen.runtime.tasks.claims import (
 )
 from ralphgen.runtime.tasks.comments import ACCEPTED, SENT_BACK
 from ralphgen.runtime.tasks.status import move
-from ralphgen.sessions.credentials import user_name
 from ralphgen.sessions.questions import User, schema_of_tasks
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
 UNDONE = "undone"  # a verdict; the others are in `comments`
 LONGEST_NOTE = 4_000  # characters
-LONGEST_NAME = 200  # bytes
 _FINISHED = (
     "SELECT id FROM ralphgen_sessions WHERE task_id = ? AND outcome = 'done' "
     "ORDER BY started DESC LIMIT 1"
@@ -78,12 +76,51 @@ def send_back(root: Path, task: int, note: str) -> str:
             ).begin()
             _record(database, user, task, _finished_by(database, task), SENT_BACK, note)
             if tables.comments is not None:
-                comments.write(database, tables, user, task, {"body": note}, by_user=True)
+                comments.write(database, tables, user, task, {"body": note}, author=user.name)
             move(database, tables, user, task, PENDING, force=lambda: False)
             _place_at(database, tables, task, 1)
 
         database.writing(work)
         return user.session_id
+
+
+def set_statuses(
+    root: Path, tasks: Sequence[int], kind: str, statuses: tuple[str, str], note: str = ""
+) -> str:
+    """Move tasks from one status to another, all or none, as the user; a note is a comment on each.
+
+    `kind` names the decision. Spaces separate several old statuses. Returns its session. Raises
+    `ProjectError` if a task has another status by now, or a rule forbids the move.
+    """
+    old, new = statuses
+    with _deciding(root, kind) as (database, tables, user):
+
+        def work() -> None:
+            facts = {"recipe": user.recipe}
+            database.journal(user.session_id, facts, lambda: kind, ends_with_writes=True).begin()
+            for task in tasks:
+                (now,) = task_row(database, tables, task, ["status"])
+                if now not in old.split():
+                    raise ToolError(f"task {task} is {now}, no longer {old.split()[0]}")
+                if note.strip() and tables.comments is not None:
+                    comments.write(database, tables, user, task, {"body": note}, author=user.name)
+                move(database, tables, user, task, new, force=lambda: False)
+
+        database.writing(work)
+        return user.session_id
+
+
+def set_order(root: Path, tasks: Sequence[int]) -> None:
+    """Let these tasks, and no others, come first in this order."""
+    with _deciding(root, "move") as (database, _, _user):
+        database.writing(lambda: _write_order(database, tasks))
+
+
+def order_of(root: Path) -> list[int]:
+    """Return the tasks that the user put in order."""
+    with open_database(root) as connection:
+        sql = "SELECT task_id FROM ralphgen_order ORDER BY position"
+        return [task for (task,) in connection.rows(sql)]
 
 
 def move_task(root: Path, task: int, place: int | None) -> list[int]:
@@ -117,7 +154,7 @@ def statuses_of_new(root: Path) -> tuple[str, ...]:
 def record_undone(
     database: "Database",
     tables: Tables,
-    user: "Reviewer",
+    user: User,
     work: tuple[int | None, str],
     reverts: str | None,
     status: str,
@@ -140,32 +177,14 @@ def record_undone(
     return status
 
 
-class Reviewer(User):
-    """The user as an actor in the session of a decision."""
-
-    __slots__ = ("name",)
-
-    def __init__(self, root: Path, decision: str) -> None:
-        super().__init__(decision)
-        self.name = name_of_user(root)
-
-
-def name_of_user(root: Path) -> str:
-    """Return the name of the user: `user.name` of git, else the login."""
-    named = dict(settings_of(root)).get("user.name", "").strip()
-    asked = ["config", "--get", "user.name"]
-    found = named.encode() or begin_of_git(root, asked, LONGEST_NAME) or b""
-    return found.decode(errors="replace").strip() or user_name()
-
-
 @contextmanager
-def _deciding(root: Path, kind: str) -> "Iterator[tuple[Database, Tables, Reviewer]]":
+def _deciding(root: Path, kind: str) -> "Iterator[tuple[Database, Tables, User]]":
     with writing_tasks(root, schema_of_tasks(root)) as (database, tables):
-        yield database, tables, Reviewer(root, kind)
+        yield database, tables, User(root, kind)
 
 
 def _accepted(
-    database: "Database", tables: Tables, user: Reviewer, task: int, unmerged: set[int]
+    database: "Database", tables: Tables, user: User, task: int, unmerged: set[int]
 ) -> bool:
     """Record that the work on a task is accepted; return whether it was not before."""
     _refuse_unfinished(database, tables, task, "accepted")
@@ -185,7 +204,7 @@ def _refuse_unfinished(database: "Database", tables: Tables, task: int, verdict:
 
 def _record(
     database: "Database",
-    user: Reviewer,
+    user: User,
     task: int | None,
     session: str | None,
     verdict: str,
@@ -218,6 +237,10 @@ def _place_at(database: "Database", tables: Tables, task: int, place: int | None
         numbered = [at for at, one in enumerate(line, 1) if one in ready]
         at = [0, *numbered][min(place - 1, len(numbered))]
         order = [*line[:at], task, *line[at : len(kept)]]
+    _write_order(database, order)
+
+
+def _write_order(database: "Database", tasks: Sequence[int]) -> None:
     database.change("DELETE FROM ralphgen_order", [])
-    for position, one in enumerate(order, 1):
-        database.change(_PLACE, [one, position])
+    for position, task in enumerate(tasks, 1):
+        database.change(_PLACE, [task, position])

@@ -1,6 +1,7 @@
-"""The cost of ten open tabs of the board: for writers, and for the machine."""
+"""The cost of the board's pages, and of ten open tabs: for writers, and for the machine."""
 
 import json
+import socket
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -9,9 +10,15 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+import uvicorn
 from board_browsers import BoardProcess, board_process
+from browser.browsing import BROWSER, Page, open_chromium
 from figures import topic
 from projects import database, ours, project
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
 from test_many_writers import at_once
 
 from ralphgen.ledger.tables import definition
@@ -19,6 +26,13 @@ from ralphgen.ledger.tables import definition
 pytestmark = pytest.mark.benchmark
 TABS, AGENTS, WRITES = 10, 8, 25
 PROBED = 8.0  # seconds
+PAGES = {"inbox": "", "tasks": "tasks", "tasks in columns": "tasks?layout=board"}
+PAINTS = 9
+PAINTED = """new Promise((found) => new PerformanceObserver((list) =>
+    list.getEntriesByName("first-contentful-paint").forEach((one) => found(one.startTime))
+).observe({ type: "paint", buffered: true }))"""
+BUDGETS = {60: 60_000, 10_000: 120_000}  # bytes of a page, by tasks
+MOST_MEMORY = 120  # MB
 PENDING, SHARED = "1073741824", "1073741826"
 """Where SQLite locks a database file: the byte of a writer that waits for readers, and theirs."""
 OF_WRITERS = ("120", "121", "122")
@@ -32,7 +46,7 @@ INSERT INTO ralphgen_sessions (id, recipe, task_id, agent, started, outcome, cos
 
 
 class Tab(Thread):
-    """An open page: it listens for changes, and reloads changed sections, as the script does."""
+    """An open inbox: it listens for changes, and reloads changed parts, as the script does."""
 
     def __init__(self, board: BoardProcess, over: Event) -> None:
         """Begins with the whole page."""
@@ -47,9 +61,9 @@ class Tab(Thread):
         with suppress(OSError), self._board.asked("GET", "events?since=0") as stream:
             while not self._over.is_set():
                 line = stream.readline().decode()
-                if line.startswith("data: "):
-                    for name in {"overview", "attention"} & {*json.loads(line[6:])["sections"]}:
-                        self._board.get(f"sections/{name}")
+                if line.startswith("data: ") and "status" in json.loads(line[6:])["sections"]:
+                    for name in ("night", "list", "badge"):
+                        self._board.get(f"?part={name}")
                         self.drawn += 1
 
 
@@ -173,5 +187,66 @@ def test_ten_tabs_with_eight_agents(tmp_path: Path, wal: bool) -> None:
                     watch.join()
                     table.add(name, "a writer waits for the board at most ms", watch.longest)
                     table.add(name, "looks at which one did", watch.looks)
-                    table.add(name, "sections drawn", sum(tab.drawn for tab in opened))
+                    table.add(name, "parts drawn", sum(tab.drawn for tab in opened))
                     table.add(name, "memory MB", peak(board))
+
+
+@contextmanager
+def empty_page() -> Iterator[str]:
+    """The address of a page with a word, served by Starlette as the board is."""
+
+    async def show(_: Request) -> HTMLResponse:
+        return HTMLResponse("<!doctype html><title>Empty</title><p>Empty")
+
+    app = Starlette(routes=[Route("/", show)])
+    with closing(socket.create_server(("127.0.0.1", 0))) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none", lifespan="off"))
+        thread = Thread(target=server.run, args=([listening],))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def paint(page: Page, url: str) -> float:
+    """The milliseconds from the start of a navigation to the first text on screen."""
+    page.go(url)
+    return float(page.script(PAINTED))
+
+
+@pytest.mark.skipif(BROWSER[1].args[0] or BROWSER[2].args[0], reason="there is no browser")
+def test_first_paint_and_size_of_pages(tmp_path: Path) -> None:
+    with topic("the first paint of the board's pages") as table, ExitStack() as stack:
+        urls = {"an empty Starlette page": stack.enter_context(empty_page())}
+        boards: dict[int, BoardProcess] = {}
+        sizes, first = dict[str, float](), dict[str, float]()
+        for count, most in BUDGETS.items():
+            more = definition() + SESSIONS
+            root = project(tmp_path / str(count), tasks=count, features=count // 20, more=more)
+            boards[count] = stack.enter_context(board_process(root, fresh=True))
+            begun = time.perf_counter()
+            boards[count].get("tasks")
+            first[f"tasks, {count:,} tasks"] = (time.perf_counter() - begun) * 1000
+            for name, path in PAGES.items():
+                row = f"{name}, {count:,} tasks"
+                urls[row] = f"{boards[count].url}{path}"
+                size = len(boards[count].get(path).encode())
+                sizes[row] = size / 1000
+
+                assert size < most, row
+        chromium = stack.enter_context(open_chromium())
+        pages = {row: stack.enter_context(chromium.page(url)) for row, url in urls.items()}
+        for row, url in urls.items():
+            paint(pages[row], url)  # the browser has the assets, and the board its templates
+        for _ in range(PAINTS):
+            for row, url in urls.items():
+                table.add(row, "first paint ms", paint(pages[row], url))
+        for measure, found in (("HTML kB", sizes), ("the first answer ms", first)):
+            for row, value in found.items():
+                table.add(row, measure, value)
+        for count, board in boards.items():
+            table.add(f"tasks, {count:,} tasks", "memory MB", peak(board))
+
+            assert peak(board) < MOST_MEMORY

@@ -1,22 +1,18 @@
-"""Agents at work in a browser: started, watched live, stopped, undone; and the loop."""
+"""Agents at work in a browser: started by two keys, watched live, paused and stopped."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from board_browsers import BoardProcess, board_process
-from driving import query
 from lifelines import until
 from loop_projects import LoopProject, wait_until_gone
 
 from browser.browsing import BROWSER, Chromium, Page
-from ralphgen.loop.record import stored_loops
 from ralphgen.sessions.store import stored_sessions
 
 pytestmark = BROWSER
 MARKUP = "<img src=x onerror=alert(1)>"
-FORM = "#start form"
-OPENED = "for (const one of document.querySelectorAll('#tree details')) one.open = true"
 SIDEWAYS = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
@@ -52,8 +48,7 @@ def board(project: LoopProject) -> Iterator[BoardProcess]:
 
 @pytest.fixture
 def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
-    with chromium.page(f"{board.url}sessions") as opened:
-        opened.wait_live()
+    with chromium.page(board.url) as opened:
         yield opened
 
         assert [] == opened.said()
@@ -61,16 +56,8 @@ def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
 
 @pytest.fixture
 def plain(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
-    with chromium.page(f"{board.url}sessions", javaScriptEnabled=False) as opened:
-        opened.wait_plain("#sessions h2")
+    with chromium.page(f"{board.url}agents", javaScriptEnabled=False) as opened:
         yield opened
-
-
-def click_away(page: Page, selector: str) -> None:
-    """Click what leads to another page, and wait for that: none is reloaded while it goes."""
-    page.script("document.body.dataset.left = 'yes'")
-    page.click(selector)
-    page.wait("body:not([data-left])")
 
 
 def reloaded(page: Page, selector: str) -> None:
@@ -83,130 +70,100 @@ def reloaded(page: Page, selector: str) -> None:
     until(shown)
 
 
-def test_a_session_from_its_start_to_its_undo_by_mouse(
+def test_a_loop_is_started_with_two_keys_and_watched_live(
     page: Page, project: LoopProject, tmp_path: Path
 ) -> None:
-    page.click("text=Start an agent")
-    page.fill(f"{FORM} [name=task]", "1")
-    page.click(f"{FORM} button")
-    page.wait("#session >> text=An agent works in it.")
-    page.wait_live()
+    page.press("g")
+    page.wait("#dialog[open] >> text=2 tasks are ready")
+    page.press("Enter")
+    page.wait("#now h1 >> text=1 agent at work")
+    page.wait("#now .worker >> text=first words")
     page.script("document.body.dataset.mine = 'yes'")
-    page.wait("#stream >> text=first words")
     (tmp_path / "go").touch()
-    page.wait("#stream >> text=further words")  # live
-    page.wait("#tree >> text=new.txt")
-    page.click("#tree summary >> text=new.txt")
+    page.wait("#now .worker >> text=further words")  # live
 
     assert page.script("document.body.dataset.mine === 'yes'")
-    assert MARKUP in page.text("#stream-words + .tall")
-    assert MARKUP in page.text("#tree pre.diff >> visible=true")
-    page.click("#session summary >> text=Stop …")
-    page.click("#session button.harm")
-    page.wait("#notices >> text=the agent has ended, and its task is released")
-    page.wait("#session >> text=It is over: stopped.")
-    assert {1: "pending", 2: "pending"} == project.statuses()
-    page.click("text=Undo …")
-    page.wait("#undo >> text=task_comments 1")
-    page.click("#undo button.harm")
-    page.wait("#notices >> text=restored")
-    assert [] == query(project.root, "SELECT id FROM task_comments WHERE body = 'looked at it'")
-
-
-def test_a_session_is_started_and_stopped_by_keyboard(page: Page, project: LoopProject) -> None:
-    page.focus("a[href='/sessions/new']")
-    page.press("Enter")
-    page.wait(FORM)
-    page.focus(f"{FORM} [name=task]")
-    page.type("1")
-    page.press("Enter")
-    page.wait("#stream >> text=first words")
-    page.focus("#session details[data-key=stop] summary")
-    page.press("Enter", "Tab", "Enter")
-    page.wait("#notices >> text=the agent has ended, and its task is released")
-
-    assert {1: "pending", 2: "pending"} == project.statuses()
-
-
-def test_a_session_from_its_start_to_its_undo_without_scripts(
-    plain: Page, project: LoopProject
-) -> None:
-    plain.click("text=Start an agent")
-    plain.wait_plain(FORM)
-    plain.fill(f"{FORM} [name=task]", "99")
-    plain.click(f"{FORM} button")
-    plain.wait("#notices >> text=there is no task 99")
-    plain.wait_plain(FORM)
-    plain.fill(f"{FORM} [name=task]", "1")
-    click_away(plain, f"{FORM} button")
-    reloaded(plain, "#stream >> text=first words")
-    reloaded(plain, "#session summary >> text=Stop …")
-    plain.click("#session summary >> text=Stop …")
-    click_away(plain, "#session button.harm")
-    reloaded(plain, "#session >> text=It is over: stopped.")
-    plain.click("text=Undo …")
-    plain.wait_plain("#undo button.harm")
-    plain.click("#undo button.harm")
-    plain.wait("#notices >> text=restored")
-
-    assert [] == query(project.root, "SELECT id FROM task_comments WHERE body = 'looked at it'")
-
-
-def test_a_loop_is_started_paused_resumed_and_stopped_by_mouse(
-    page: Page, project: LoopProject, tmp_path: Path
-) -> None:
-    page.click("text=The loop")
-    page.fill("#loop [name=max_tasks]", "5")
-    page.click("#loop button.main")
-    page.wait("#loop >> text=Running")
-    page.wait_live()
-    page.script("document.body.dataset.mine = 'yes'")
-    page.wait("#loop >> text=#1 Task 1")
-    assert page.script("document.body.dataset.mine === 'yes'")
-    page.click("#loop button >> text=Pause")
-    page.wait("#loop .verdict >> text=Paused")
-    for name in ("go", "end"):
-        (tmp_path / name).touch()
-    page.wait("#loop >> text=waits")
+    assert MARKUP in page.text("#now .worker >> nth=0")
+    page.click("#now >> text=Pause")
+    page.wait("#now h1 >> text=Paused, 1 agent at work")
+    (tmp_path / "end").touch()
+    page.wait("#now h1 >> text=Paused, no agents at work")
+    page.wait("#nights >> text=done")
     assert {1: "done", 2: "pending"} == project.statuses()
-    page.click("#loop button >> text=Resume")
-    page.wait("#loop .verdict >> text=Ended: no task is ready")
+    page.click("#now >> text=Resume")
+    page.wait("#now >> text=The last loop ended")
+    assert page.script("document.body.dataset.mine === 'yes'")
     assert {1: "done", 2: "done"} == project.statuses()
-    assert "5" == page.value("#loop [name=max_tasks]")
+    assert "no task is ready" in page.text("#now")
+    assert "$0.50" in page.text("#nights")
 
 
-def test_a_loop_is_started_and_stopped_by_keyboard(page: Page, project: LoopProject) -> None:
-    page.focus("a[href='/loop']")
-    page.press("Enter")
-    page.wait("#loop [name=max_tasks]")
-    page.focus("#loop [name=max_tasks]")
-    page.type("5")
-    page.press("Enter")
-    page.wait("#loop >> text=#1 Task 1")
-    page.focus("#loop details[data-key=stop-now] summary")
-    page.press("Enter", "Tab", "Enter")
-    page.wait("#loop .verdict >> text=Ended")
+def test_a_session_is_started_on_a_task_watched_and_stopped(
+    page: Page, board: BoardProcess, project: LoopProject, tmp_path: Path
+) -> None:
+    page.go(f"{board.url}agents/start?task=1")
+    page.click("main .main")
+    page.wait("#facts >> text=Stop the agent")
+    page.wait("#words >> text=first words")
+    page.script("document.body.dataset.mine = 'yes'")
+    (tmp_path / "go").touch()
+    page.wait("#words >> text=further words")
+    page.wait("#files >> text=new.txt")
+    assert MARKUP in page.script("document.querySelector('#files').textContent")
+    page.click("#facts >> text=Stop the agent")
+    page.wait("#said >> text=The agent has ended, and its task is released")
+    page.wait("#facts >> text=stopped")
 
+    assert page.script("document.body.dataset.mine === 'yes'")
+    assert "ralphgen undo" in page.text("#facts")
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
+
+
+def test_an_agent_of_a_loop_is_stopped_on_its_card(page: Page, project: LoopProject) -> None:
+    page.press("g")
+    page.wait("#dialog[open] [name=max_time]")
+    page.fill("#dialog [name=max_time]", "9m")
+    page.press("Tab")
+    page.wait("#summary >> text=for at most 9m")
+    page.click("#dialog .main")
+    page.wait("#now .worker >> text=Task 1")
+    page.click("#now .worker button")
+    page.wait("#said >> text=The agent has ended")
+    page.click("#now >> text=Stop now")
+    page.wait("#now >> text=The last loop ended")
+
+    assert {1: "pending", 2: "pending"} == project.statuses()
+
+
+def test_a_refused_start_keeps_the_dialog_and_its_values(page: Page) -> None:
+    page.press("g")
+    page.wait("#dialog[open] [name=max_time]")
+    page.fill("#dialog [name=max_time]", "soon")
+    page.press("Enter")
+    page.wait('#dialog [role=alert] >> text=invalid duration "soon"')
+
+    assert "soon" == page.value("#dialog [name=max_time]")
+    page.press("Escape")
+    page.wait("#dialog", "hidden")
+    assert ["error: Failed to load resource: the server responded with a status of 400"] == [
+        one.partition(" (")[0] for one in page.said()
+    ]
 
 
 def test_a_loop_is_started_paused_and_stopped_without_scripts(
     plain: Page, project: LoopProject
 ) -> None:
-    plain.click("text=The loop")
-    plain.wait_plain("#loop button.main")
-    plain.fill("#loop [name=max_time]", "soon")
-    plain.click("#loop button.main")
-    plain.wait('#notices >> text=invalid duration "soon"')
-    plain.wait_plain("#loop button.main")
-    plain.fill("#loop [name=max_time]", "9m")
-    click_away(plain, "#loop button.main")
-    reloaded(plain, "#loop >> text=#1 Task 1")
-    click_away(plain, "#loop button >> text=Pause")
-    reloaded(plain, "#loop .verdict >> text=Paused")
-    plain.click("#loop summary >> text=Stop now …")
-    click_away(plain, "#loop details[open] button.harm")
-    reloaded(plain, "#loop .verdict >> text=Ended")
+    plain.click("#now >> text=Start agents")
+    plain.fill("[name=max_time]", "soon")
+    plain.click("main .main")
+    plain.wait('#said >> text=invalid duration "soon"')
+    plain.fill("[name=max_time]", "9m")
+    plain.click("main .main")
+    reloaded(plain, "#now .worker >> text=first words")
+    plain.click("#now >> text=Pause")
+    reloaded(plain, "#now h1 >> text=Paused")
+    plain.click("#now >> text=Stop now")
+    reloaded(plain, "#now >> text=The last loop ended")
 
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
 
@@ -214,31 +171,32 @@ def test_a_loop_is_started_paused_and_stopped_without_scripts(
 def test_axe_finds_nothing_and_nothing_scrolls_sideways(
     chromium: Chromium, board: BoardProcess, project: LoopProject
 ) -> None:
-    def looked_at(page: Page, place: str, selector: str) -> None:
-        page.go(f"{board.url}{place}")
-        page.wait_live()
-        page.wait(selector)
-        page.script(OPENED)
-        for width in (390, 1440):
-            page.resize(width, 900)
-            assert [] == page.violations_in_both_schemes(), (place, width)
-            assert not page.script(SIDEWAYS), (place, width)
+    with chromium.page(f"{board.url}agents") as page:
 
-    with chromium.page(f"{board.url}sessions/new") as page:
-        looked_at(page, "sessions/new?task=1", FORM)
-        looked_at(page, "loop", "#loop form")
-        board.post("loop/start", dict.fromkeys(LOOP, "") | {"agent": "claude"})
+        def looked_at(place: str, selector: str) -> None:
+            page.go(f"{board.url}{place}")
+            page.wait(selector)
+            page.script("for (const one of document.querySelectorAll('details')) one.open = true")
+            for width in (390, 900, 1280):
+                page.resize(width, 900)
+                assert [] == page.violations_in_both_schemes(), (place, width)
+                assert not page.script(SIDEWAYS), (place, width)
+
+        looked_at("agents/start", "form")
+        looked_at("agents/start?task=1", "form")
+        looked_at("agents", "text=No session is on record yet")
+        board.post("agents/start", {"agent": "claude", **dict.fromkeys(LIMITS, "")})
         project.wait_for("begin", 1)
         (session,) = [one.session_id for one in stored_sessions(project.root)]
-        looked_at(page, "loop", "#loop >> text=#1 Task 1")
-        looked_at(page, f"sessions/{session}", "#stream >> text=first words")
-        loop_id = stored_loops(project.root)[0].loop_id
-        board.post("loop/ask", {"ask": "stop-now", "loop": loop_id})
-        looked_at(page, f"sessions/{session}", "#session >> text=It is over")
-        looked_at(page, f"sessions/{session}/undo", "#undo button")
-        looked_at(page, "loop", "#loop .verdict >> text=Ended")
+        looked_at("agents", "#now .worker >> text=first words")
+        looked_at(f"agents/{session}", "#words >> text=first words")
+        board.post(f"agents/{session}/stop")
+        looked_at(f"agents/{session}", "#facts >> text=stopped")
+        page.press("g")
+        page.wait("#dialog[open] form")
+        assert [] == page.violations_in_both_schemes()
 
         assert [] == page.said()
 
 
-LOOP = ("agent", "parallel", "max_tasks", "max_cost", "max_time", "review_every")
+LIMITS = ("parallel", "max_cost", "max_time")

@@ -1,244 +1,268 @@
-"""Work on tasks in a browser: by mouse, by keyboard, without JavaScript, and next to agents."""
+"""The list of tasks in a browser: order, reasons, columns and new tasks, with counted keys."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from board_browsers import BoardProcess, board_process
-from driving import create_project, query
+from board_browsers import BoardProcess
+from driving import made_here, query
+from mornings import morning
 
 from browser.browsing import BROWSER, Chromium, Page
+from ralphgen.emit.trust import check_items
+from ralphgen.kits.registry import read_settings
+from ralphgen.project.approvals import add_to_record
 
 pytestmark = BROWSER
-MORE = (
-    "INSERT INTO tasks (id, feature, discipline, title, status, depends_on) VALUES"
-    " (3, 'auth', 'backend', 'Write it down', 'done', '[]'),"
-    " (4, 'auth', 'backend', 'Think again', 'draft', '[1, 3, 99]'),"
-    " (5, 'auth', 'frontend', 'Wait for the bank', 'blocked', '[1]');"
-    "INSERT INTO task_comments (id, task_id, author, body) VALUES (1, 1, 'me', 'Why?');"
-    "UPDATE features SET architecture = 'Layers';"
-    "UPDATE tasks SET acceptance_criteria = '[\"It opens\"]', updated = '2026-02-10' WHERE id = 1;"
-)
+NEXT = "#group-next .task"
 WITHOUT = {"javaScriptEnabled": False}
+PHONE = {"viewport": {"width": 390, "height": 844}}
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_project(tmp_path_factory.mktemp("worked") / "p", MORE)
+    return morning(tmp_path_factory.mktemp("night") / "p")
 
 
-def titles(page: Page) -> list[str]:
-    """The tasks of the list, in its order."""
-    return page.texts("#tasks [data-item]")
+@pytest.fixture
+def root(made: Path, tmp_path: Path) -> Path:
+    """A copy of the project, whose checks the user trusts."""
+    copy = made_here(shutil.copytree(made, tmp_path / "p"))
+    add_to_record(copy, [item.digest for item in check_items(read_settings(copy).done)])
+    return copy
 
 
-def work(page: Page, root: Path) -> None:
-    """Find a task, change all of it that can be changed, and make another one, by clicking."""
-    page.fill("#tasks-search", "log")
-    page.click("#tasks .filters button.main")
-    page.wait_plain("#tasks .filters a:has-text('Show all')")
-    assert ["Log in"] == titles(page)
-    page.click("#tasks [data-item]")
-    page.wait_plain("#task")
-    page.click("#edit summary")
-    page.fill("#field-title", "Log in quickly")
-    page.fill("#field-acceptance_criteria", "It opens\nIt closes")
-    page.click("#edit button.main")
-    page.wait("#notices .notice[data-ok=true]")
-    page.wait_plain("#task")
-    page.fill("#comment-body", "Two\nlines")
-    page.click("#comments button")
-    page.wait_plain("#comments li:has-text('Two')")
-    page.fill("#needs-more", "3")
-    page.click("[data-key=needs-more] button")
-    page.wait_plain("[data-key=needs-3]")
-    page.at("#new-status", "selectOption", "done")
-    page.fill("#status-summary", "It works")
-    page.click("[data-key=status-form] button")
-    page.wait("#notices .notice:has-text('pending → done')")
-    page.wait_plain("#comments li:has-text('It works')")
-    page.click("#task a[href='/tasks']")
-    page.click("#tasks a[href='/tasks/new']")
-    page.wait_plain("#field-title")
-    page.fill("#field-title", "Another")
-    page.at("#field-feature", "selectOption", "auth")
-    page.at("#field-discipline", "selectOption", "backend")
-    page.click("#new-task button.main")
-    page.wait("#notices .notice:has-text('task 6')")
-
-    assert [("Log in quickly", '["It opens","It closes"]', "[3]", "done")] == query(
-        root, "SELECT title, acceptance_criteria, depends_on, status FROM tasks WHERE id = 1"
-    )
-    assert [("Two\nlines",), ("It works",)] == query(
-        root, "SELECT body FROM task_comments WHERE id > 1 ORDER BY id"
-    )
-    assert [("Another",)] == query(root, "SELECT title FROM tasks WHERE id = 6")
+@pytest.fixture
+def page(board: BoardProcess, chromium: Chromium) -> Iterator[Page]:
+    """The inbox, as a morning begins; no script may fail."""
+    with chromium.page(board.url) as found:
+        yield found
+        assert [] == [one for one in found.said() if "status of 400" not in one]
 
 
-def test_a_task_is_found_changed_and_made_by_clicking(
-    root: Path, board: BoardProcess, chromium: Chromium
-) -> None:
-    with chromium.page(f"{board.url}tasks") as page:
-        page.wait_live()
-        work(page, root)
-
-        assert [] == page.said()
+def order(page: Page) -> list[str]:
+    """The next tasks in the order of the list."""
+    return page.texts(f"{NEXT} .id")
 
 
-def test_a_task_is_found_changed_and_made_without_javascript(
-    root: Path, board: BoardProcess, chromium: Chromium
-) -> None:
-    with chromium.page(f"{board.url}tasks", **WITHOUT) as page:
-        page.wait_plain("#tasks")
-        work(page, root)
+def open_tasks(page: Page) -> None:
+    """Go to the list with one click."""
+    page.click("nav a:has-text('Tasks')")
+    page.wait(f"{NEXT}.on")
 
 
-def test_keys_lead_to_tasks_and_through_their_list(
-    root: Path, board: BoardProcess, chromium: Chromium
-) -> None:
-    with chromium.page(board.url) as page:
-        page.wait_live()
+def order_of(root: Path) -> list[int]:
+    return [one for (one,) in query(root, "SELECT task_id FROM ralphgen_order ORDER BY position")]
+
+
+def status_of(root: Path, task: int) -> str:
+    ((found,),) = query(root, "SELECT status FROM tasks WHERE id = ?", task)
+    return str(found)
+
+
+class TestOrder:
+    """The user decides what agents take next."""
+
+    def test_the_third_task_becomes_the_first_with_four_keys(self, page: Page, root: Path) -> None:
+        open_tasks(page)
+        first, second, third, fourth = order(page)
+        page.press("j", "j", "t")
+
+        assert [third, first, second, fourth] == order(page)
+        page.wait("#said .toast:has-text('is number 1 in the order')")
+        assert int(third[1:]) == order_of(root)[0]
+        page.press("z")
+        page.wait(f"{NEXT}:first-child .id:text-is('{first}')")
+        assert [] == order_of(root)
+
+    def test_fast_keys_move_a_task_step_by_step(self, page: Page, root: Path) -> None:
+        open_tasks(page)
+        first, second, third, fourth = order(page)
+        page.press("Alt+ArrowDown", "Alt+ArrowDown", "Alt+ArrowDown")
+
+        assert [second, third, fourth, first] == order(page)
+        assert ["1", "2", "3", "4"] == page.texts(f"{NEXT} .n")
+        page.wait("#said .toast:has-text('is number 4 in the order')")
+        page.press("Alt+ArrowUp")
+        page.wait("#said .toast:has-text('is number 3 in the order')")
+        page.steps(("reload",))
+        assert [second, third, first, fourth] == order(page)
+        assert [int(one[1:]) for one in (second, third, first)] == order_of(root)[:3]
+
+    def test_the_order_changes_by_mouse_and_on_a_phone(
+        self, board: BoardProcess, chromium: Chromium, root: Path
+    ) -> None:
+        with chromium.page(f"{board.url}tasks", **PHONE) as page:
+            _, second, *_ = order(page)
+            page.at(f"{NEXT}:has(.id:text-is('{second}'))", "hover")
+            page.click(f"{NEXT}:has(.id:text-is('{second}')) button[data-key=t]")
+            page.wait("#said .toast:has-text('is number 1 in the order')")
+
+            assert second == order(page)[0]
+            assert int(second[1:]) == order_of(root)[0]
+
+    def test_the_order_changes_without_javascript(
+        self, board: BoardProcess, chromium: Chromium
+    ) -> None:
+        with chromium.page(f"{board.url}tasks", **WITHOUT) as page:
+            first, second, third, fourth = order(page)
+            page.focus(f"{NEXT} >> nth=2 >> .t > a")
+            page.press("Tab", "Tab")
+            assert page.focused(f"{NEXT} >> nth=2 >> button[data-key=up]")
+            page.press("Enter")
+            page.wait("#said .toast:has-text('is number 2 in the order')")
+
+            assert [first, third, second, fourth] == order(page)
+
+
+class TestReading:
+    """The list answers questions without further pages."""
+
+    def test_one_click_shows_why_a_task_is_not_ready(self, page: Page) -> None:
+        open_tasks(page)
+
+        row = page.text("#task-27")
+        assert "waits for #22 Import berths from the harbour register" in row
+
+    def test_filters_change_list_and_address_in_place(self, page: Page) -> None:
+        open_tasks(page)
+        page.script("document.body.dataset.same = 'yes'")
+        page.at(".tools select[name=feature]", "selectOption", "berths")
+        page.wait("#lead:has-text('match')")
         page.press("/")
-        page.wait("#tasks-search:focus")
-        page.type("log")
+        page.type("deposit")
         page.press("Enter")
-        page.wait("#tasks .filters a:has-text('Show all')")
-        page.wait_live()
+        page.wait("#lead:has-text('1 task matches')")
+
+        assert "yes" == page.script("document.body.dataset.same")
+        assert "?q=deposit&feature=berths" in page.script("location.href")
+        page.click("#lead a")
+        page.wait(f"{NEXT}.on")
+        assert page.script("location.search") == ""
+
+    def test_more_rows_are_shown_in_place(self, page: Page, root: Path) -> None:
+        rows = ", ".join(
+            f"({task}, 'berths', 'docs', 'Old {task}', 'done')" for task in range(1001, 1120)
+        )
+        query(root, f"INSERT INTO tasks (id, feature, discipline, title, status) VALUES {rows}")
+        open_tasks(page)
+        assert 50 == page.count("#group-done .task")
+        page.click("#group-done .more a")
+        page.wait("#group-done .task >> nth=99")
+
+        assert "?state=done" in page.script("location.href")
+        assert 0 == page.count(NEXT)
+
+    def test_changes_of_agents_appear_and_the_selection_stays(self, page: Page, root: Path) -> None:
+        open_tasks(page)
         page.press("j")
-        page.wait("#tasks [data-item]:focus")
+        chosen = page.text(f"{NEXT}.on .id")
+        query(root, "UPDATE tasks SET title = 'Changed by an agent' WHERE id = ?", int(chosen[1:]))
+        page.wait(f"{NEXT}.on:has-text('Changed by an agent')")
+
+        assert chosen == page.text(f"{NEXT}.on .id")
+
+
+class TestColumns:
+    """A tile is dropped on another column."""
+
+    def test_a_tile_that_is_dropped_has_the_status_of_its_column(
+        self, page: Page, root: Path
+    ) -> None:
+        open_tasks(page)
+        page.click("button:has-text('Board')")
+        page.wait("#group-drafts .tile")
+        page.steps(("dragAndDrop", "#task-41", "#group-next h2"))
+        page.wait("#said .toast:has-text('draft → pending')")
+        page.wait("#group-next #task-41")
+        assert "pending" == status_of(root, 41)
+        page.press("z")
+        page.wait("#group-drafts #task-41")
+        assert "draft" == status_of(root, 41)
+        page.steps(("dragAndDrop", "#task-41", "#group-needs h2"))
+        page.fill("#dialog textarea[name=reason]", "No gauge has it")
+        page.press("Control+Enter")
+        page.wait("#group-needs #task-41:has-text('No gauge has it')")
+
+        assert "blocked" == status_of(root, 41)
+
+    def test_done_without_proof_asks_for_a_reason_and_cancel_returns_the_tile(
+        self, page: Page, root: Path
+    ) -> None:
+        page.go(f"{page.script('location.origin')}/tasks?layout=board")
+        page.steps(("dragAndDrop", "#task-24", "#group-done h2"))
+        page.wait("#dialog:has-text('Not proved yet')")
+        page.click("#dialog a:has-text('Cancel')")
+        page.wait("#group-next #task-24")
+        assert "pending" == status_of(root, 24)
+        page.steps(("dragAndDrop", "#task-24", "#group-done h2"))
+        page.fill("#dialog textarea", "It is not needed")
+        page.press("Control+Enter")
+        page.wait("#group-done #task-24")
+
+        assert "done" == status_of(root, 24)
+
+    def test_a_status_is_set_by_key(self, page: Page, root: Path) -> None:
+        open_tasks(page)
+        task = int(page.text(f"{NEXT}.on .id")[1:])
+        page.press("d")
+        page.wait("#dialog select[name=status]")
+        page.at("#dialog select[name=status]", "selectOption", "draft")
+        page.press("Control+Enter")
+        page.wait(f"#group-drafts #task-{task}")
+
+        assert "draft" == status_of(root, task)
+
+
+class TestNewTasks:
+    """A line adds a task."""
+
+    def test_c_adds_tasks_from_lines(self, page: Page, root: Path) -> None:
+        open_tasks(page)
+        page.press("c")
+        page.type("Ring the bell #alerts @docs !high")
         page.press("Enter")
-        page.wait("#edit summary")
-        page.wait_live()
-        page.press("e")
-        page.wait("#field-title:focus")
-        page.press("End")
-        page.type(" njk?/e")  # keys are letters while the user is typing
+        page.wait("#said .toast:has-text('added')")
+        page.wait("#list .task:has-text('Ring the bell')")
+
+        assert [("alerts", "docs", "high")] == query(
+            root, "SELECT feature, discipline, priority FROM tasks WHERE title = 'Ring the bell'"
+        )
+        assert "" == page.value("[data-quick]")
+        page.type("A second one #nothing")
         page.press("Enter")
-        page.wait("#notices .notice[data-ok=true]")
-        page.wait_live()
-        page.press("?")
-        page.wait("#keys[open]")
-        page.press("n", "Escape")
-        page.wait("#keys", "hidden")
-        page.press("n")
-        page.wait("#new-task")
+        page.wait("#said [role=alert]:has-text('No task was added')")
+        assert "A second one #nothing" == page.value("[data-quick]")
 
-        assert [("Log in njk?/e",)] == query(root, "SELECT title FROM tasks WHERE id = 1")
-        assert [] == page.said()
+    def test_lines_and_filters_work_without_javascript(
+        self, board: BoardProcess, chromium: Chromium
+    ) -> None:
+        with chromium.page(f"{board.url}tasks", **WITHOUT) as page:
+            page.fill("[data-quick]", "Ring the bell #alerts @docs")
+            page.click(".quick button")
+            page.wait("#list .task:has-text('Ring the bell')")
+            page.fill("input[type=search]", "bell")
+            page.at("select[name=discipline]", "selectOption", "docs")
+            page.click(".filters button")
+            page.wait("#lead:has-text('1 task matches')")
+            page.click("button:has-text('Board')")
 
-
-def test_j_and_k_go_down_and_up(board: BoardProcess, chromium: Chromium) -> None:
-    with chromium.page(f"{board.url}tasks") as page:
-        page.wait_live()
-        page.press("j", "j", "j", "k", "e")
-        page.wait("#edit[open]")
-
-        assert page.text("#task-title").startswith("#2")
+            assert ["Ring the bell"] == page.texts(".tile > a")
 
 
-def test_typed_text_remains_and_the_second_of_two_writers_sees_both(
-    root: Path, board: BoardProcess, chromium: Chromium
+@pytest.mark.parametrize("width", [1280, 900, 390])
+@pytest.mark.parametrize("layout", ["", "?layout=board"])
+def test_every_width_is_accessible_and_fits(
+    board: BoardProcess, chromium: Chromium, width: int, layout: str
 ) -> None:
-    with chromium.page(f"{board.url}tasks/1") as page:
-        page.wait_live()
-        page.click("#edit summary")
-        page.fill("#field-title", "Typed")
-        page.fill("#comment-body", "half a sen")
-        query(root, "UPDATE tasks SET title = 'Elsewhere' WHERE id = 1")
-        page.wait("#task-title:has-text('Elsewhere')")
-        page.wait("#edit [data-elsewhere]")
-        typed = page.value("#field-title"), page.value("#comment-body")
-        page.fill("#comment-body", "")
-        page.click("#edit button.main")
-        page.wait("[data-key=conflicts]")
-        shown = page.texts("[data-key=conflicts] td")
-        page.click("#edit button.main")
-        page.wait("#notices .notice[data-ok=true]")
+    with chromium.page(f"{board.url}tasks{layout}") as page:
+        page.resize(width, 844)
+        fits = "document.documentElement.scrollWidth <= innerWidth"
 
-    assert ("Typed", "half a sen") == typed
-    assert ["Log in", "Elsewhere", "Typed"] == shown
-    assert [("Typed",)] == query(root, "SELECT title FROM tasks WHERE id = 1")
-
-
-@pytest.mark.parametrize("options", [{}, WITHOUT], ids=["scripts", "plain"])
-def test_one_more_save_is_right_after_changes_of_both_and_of_others(
-    root: Path, board: BoardProcess, chromium: Chromium, options: dict[str, object]
-) -> None:
-    theirs = "UPDATE tasks SET title = 'Theirs', hints = 'Theirs alone' WHERE id = 1"
-    with chromium.page(f"{board.url}tasks/1/edit", **options) as page:
-        page.wait_plain("#edit[open]")
-        page.fill("#field-title", "Mine")
-        page.fill("#field-tags", "mine alone")
-        query(root, theirs)
-        page.click("#edit button.main")
-        page.wait_plain("[data-key=conflicts]")
-        shown = [page.texts(f"[data-key=conflicts] {cell}") for cell in ("th[scope=row]", "td")]
-        form = [page.value(f"#field-{name}") for name in ("title", "hints", "tags")]
-        stored = query(root, "SELECT title, tags FROM tasks WHERE id = 1")
-        page.click("#edit button.main")
-        page.wait_plain("#notices .notice[data-ok=true]")
-
-    assert [["Title", "Hints"], ["Log in", "Theirs", "Mine", "empty", "Theirs alone"]] == shown
-    assert ["Mine", "Theirs alone", "mine alone"] == form
-    assert [("Theirs", "[]")] == stored
-    assert [("Mine", "Theirs alone", '["mine alone"]')] == query(
-        root, "SELECT title, hints, tags FROM tasks WHERE id = 1"
-    )
-
-
-def test_the_list_follows_other_writers_and_keeps_typed_text(
-    root: Path, board: BoardProcess, chromium: Chromium
-) -> None:
-    with chromium.page(f"{board.url}tasks?status=open") as page:
-        page.wait_live()
-        page.fill("#tasks-search", "half a w")
-        query(root, "UPDATE tasks SET title = 'Elsewhere' WHERE id = 1")
-        page.wait("#tasks [data-item]:has-text('Elsewhere')")
-
-        assert "half a w" == page.value("#tasks-search")
-
-
-PATHS = ("tasks", "tasks?view=columns", "tasks/1/edit", "tasks/4", "tasks/new")
-
-
-@pytest.fixture(scope="module")
-def read_board(made: Path) -> Iterator[BoardProcess]:
-    """A board on the module's project, which no test changes."""
-    with board_process(made) as running:
-        yield running
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_axe_finds_nothing_and_no_page_is_wider_than_the_screen(
-    read_board: BoardProcess, chromium: Chromium, path: str
-) -> None:
-    with chromium.page(f"{read_board.url}{path}") as page:
-        page.wait_live()
-        for width in (390, 820, 1440):
-            page.resize(width, 800)
-            assert width == page.script("document.documentElement.scrollWidth")
-
-        assert accessible(page)
-
-
-def test_axe_finds_nothing_in_a_conflict(
-    root: Path, board: BoardProcess, chromium: Chromium
-) -> None:
-    with chromium.page(f"{board.url}tasks/1/edit") as page:
-        page.wait_live()
-        page.fill("#field-title", "Typed")
-        query(root, "UPDATE tasks SET title = 'Elsewhere', hints = 'Theirs' WHERE id = 1")
-        page.click("#edit button.main")
-        page.wait("[data-key=conflicts]")
-
-        assert accessible(page)
-
-
-def accessible(page: Page) -> bool:
-    """Whether axe finds nothing in a page that is opened as far as it can be, and in its keys."""
-    page.script("for (const one of document.querySelectorAll('details')) one.open = true")
-    assert [] == page.violations_in_both_schemes()
-    page.press("?")
-    page.wait("#keys[open]")
-    assert [] == page.violations_in_both_schemes()
-    return True
+        assert page.script(fits)
+        assert [] == page.violations_in_both_schemes()
+        if width < 720:
+            page.click(".filters summary")
+            page.wait(".filters select[name=state]")
+            assert page.script(fits)

@@ -20,9 +20,10 @@ from urllib.parse import urlencode, urlsplit
 from command_line import RALPHGEN, started_beside
 from lifelines import PATIENCE
 
-from ralphgen.board.server import LOOPBACK, BoardServer, quiet_log
+from ralphgen.board.app import BoardServer, quiet_log
+from ralphgen.board.guard import LOOPBACK
 
-PLACES = ("", "tasks", "sessions", "knowledge", "access", "health")
+PLACES = ("", "tasks", "agents", "project", "project/access", "project/health")
 COOKIES: dict[str, str] = {}
 """By the origin of a board that runs, the cookie of a browser that it has let in."""
 Fields = Mapping[str, str] | Sequence[tuple[str, str]]
@@ -69,20 +70,6 @@ class Elements(HTMLParser):
         return "\n".join([*self.texts, *values])
 
 
-def part(page: str, name: str) -> str:
-    """Return the HTML of a section of a page; sections contain no sections."""
-    match = re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL)
-    assert match, name
-    return match.group()
-
-
-def whole(board: "Running", path: str) -> str:
-    """The text of a page with all its sections: on a busy machine one may come late."""
-    while "data-late" in (page := board.get(path)):
-        continue
-    return page
-
-
 def hidden(html: str, field: str) -> str:
     """The value of a hidden field."""
     (value,) = {
@@ -93,8 +80,8 @@ def hidden(html: str, field: str) -> str:
 
 def notice_in(page: str) -> str:
     """Return the notice of an action at the end of a page."""
-    texts = Elements(page[page.index('<div id="notices"') :]).texts
-    return " ".join(" ".join(texts).replace("\u00d7", "").split())
+    rest = page[page.index('<div id="said"') : page.index('<dialog id="dialog"')]
+    return " ".join(" ".join(Elements(rest).texts).replace("\u00d7", "").split())
 
 
 class Running:
@@ -173,9 +160,9 @@ class Running:
         return self.ask("POST", path, given, urlencode(fields))
 
     def act(self, path: str, fields: Fields = ()) -> Any:
-        """Return the JSON answer of an action to a program of the page."""
+        """Return the JSON answer of an action to a script of the page, also of a refused one."""
         answer = self.post(path, fields, Accept="application/json")
-        assert 200 == answer.status, answer
+        assert answer.status in (200, 400, 409), answer
         return answer.json
 
     def follow(self, answer: Answer) -> str:
@@ -213,7 +200,7 @@ def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
         crashes.append(error)
 
     with ExitStack() as stack:
-        for module in ("page", "server"):
+        for module in ("render", "app"):
             stack.enter_context(patch(f"ralphgen.board.{module}.show_crash", note))
         stack.enter_context(quiet_log())
         listening = stack.enter_context(socket.create_server((LOOPBACK, 0)))

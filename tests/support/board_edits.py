@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ NEW = (
     Server(name="docs", command="new", env=(Variable(name="KEY"), Variable(name="X", value=FRESH))),
     Server(name="more", command="more", args=("a", "b c")),
 )
-WANTED = (NEW[0].model_copy(update={"was": 0}), NEW[1])
+WANTED = (replace(NEW[0], was=0), NEW[1])
 STORED = [
     {"name": "docs", "command": "new", "args": [], "env": {"KEY": PRIVATE, "X": FRESH}},
     {"name": "more", "command": "more", "args": ["a", "b c"], "env": {}},

@@ -1,13 +1,10 @@
-"""Databases whose tables allow any value, and the board's status of them."""
+"""Databases whose tables allow any value, for what the board reads from rows."""
 
 import json
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import asdict
-from datetime import date
-from pathlib import Path
 
-from ralphgen.board.overview import Status, project_status
+from ralphgen.kits.ralph.rows import Rows, reading_rows
 from ralphgen.ledger.tables import definition
 from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema
@@ -19,8 +16,6 @@ CREATE TABLE tasks (id INTEGER PRIMARY KEY, feature, discipline, title, status, 
     depends_on, blocked_by, created, updated);
 CREATE TABLE task_comments (id INTEGER PRIMARY KEY, task_id, author, discipline, body, created);
 """
-TODAY = date(2026, 3, 1)
-Task = tuple[object, ...]
 
 
 class Scratch(sqlite3.Connection):
@@ -72,9 +67,6 @@ def add_tasks(connection: sqlite3.Connection, tasks: Iterable[tuple[int, str, li
         add_task(connection, task, status, depends_on=json.dumps(needed))
 
 
-def stands(connection: sqlite3.Connection, root: Path = Path("nowhere")) -> Status:
-    """Return the status of such a database on a fixed day; assert that it is valid JSON."""
-    found = project_status(FileSnapshot(connection), Schema((), ""), root, TODAY)
-    json.dumps(asdict(found), allow_nan=False).encode()
-    assert isinstance(connection.execute("SELECT 'text'").fetchone()[0], str)
-    return found
+def rows_of(connection: sqlite3.Connection) -> Rows:
+    """The rows of such a database."""
+    return reading_rows(FileSnapshot(connection), Schema((), ""))

@@ -1,25 +1,13 @@
-"""Entries of sessions in a ledger, and the board's view of them."""
+"""Entries of sessions in a ledger."""
 
 import json
 import sqlite3
-from dataclasses import asdict
 
 from board_rows import add_row
-
-from ralphgen.board.record import ProjectRecord, RecordQuery, project_record
-from ralphgen.project.database import FileSnapshot
-from ralphgen.project.model import Schema
 
 FUTURE = "2999-01-01T00:00:00.000Z"
 PAST = "2026-02-10T18:11:00.000Z"
 BEGAN = "2026-02-10T17:56:00.000Z"
-
-
-def recorded(connection: sqlite3.Connection, asked: RecordQuery | None = None) -> ProjectRecord:
-    found = project_record(FileSnapshot(connection), Schema((), ""), asked or RecordQuery())
-    assert found is not None
-    json.dumps(asdict(found), allow_nan=False).encode()
-    return found
 
 
 def add_session(connection: sqlite3.Connection, name: str, **row: object) -> None:

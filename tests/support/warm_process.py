@@ -45,9 +45,13 @@ def load() -> None:
             import_module(module.name)
     for name in LATE:
         import_module(name)
-    templates = import_module("ralphgen.rendering").templates()
-    for name in templates.list_templates():
-        templates.get_template(name)
+    texts = import_module("ralphgen.rendering").templates()
+    for name in texts.list_templates():
+        if not name.startswith("board/"):
+            texts.get_template(name)
+    pages = import_module("ralphgen.board.render").environment()
+    for name in pages.list_templates():
+        pages.get_template(name)
 
 
 def wait(orders: socket.socket) -> bool:

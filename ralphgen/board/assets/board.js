@@ -1,12 +1,12 @@
-// The page works without this: here it becomes live, and keeps its place while it is redrawn.
+// The board works without this: here keys, dialogs, decisions and live updates are added.
 "use strict";
 
-const SECTIONS = "main > section[id]";
-const ONES_OWN = new Set("open role tabindex aria-current aria-disabled aria-invalid".split(" "));
-const PATIENCE = { typing: 300, copied: 2000, saying: 8000 };
-const REFUSALS = 4; // failed connections in a row after which the board has stopped
-const find = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const one = (selector, within = document) => within.querySelector(selector);
+const PATIENCE = { waiting: 3000, message: 8000, retry: 2000 }; // milliseconds
+const TYPED = "input:not([type=checkbox]):not([type=radio]):not([type=hidden]), textarea, select";
+const visible = (element) => element.offsetParent !== null;
+const parsed = (html) => new DOMParser().parseFromString(html, "text/html");
 
 function make(tag, facts = {}, ...inside) {
     const element = document.createElement(tag);
@@ -15,129 +15,469 @@ function make(tag, facts = {}, ...inside) {
     return element;
 }
 
-// Drawing anew: an element that stays is the same element, with its focus, scroll and state.
-const keyOf = (node) => (node.nodeType === 1 ? node.id || node.dataset.key || "" : "");
+// Fetching and sending. The server answers each request to its end, or the message says so.
+
+async function part(address, name) {
+    const url = new URL(address, location.href);
+    url.searchParams.delete("notice");
+    url.searchParams.set("part", name);
+    const answer = await fetch(url);
+    if (!answer.ok) throw new Error((await answer.text()).slice(0, 200) || answer.statusText);
+    return answer.text();
+}
+
+// A part takes the place of what an element contains.
+async function fill(element, address, name = element.id) {
+    element.innerHTML = await part(address, name);
+    dress(element);
+}
+
+// The pane is read again after an action on its task that leaves the row, or if you ask for it.
+async function again(wanted = false) {
+    const task = one("#pane [data-task]");
+    if (task && (wanted || !one("#pane [data-typed]"))) await fill(one("#pane"), task.dataset.task, "pane");
+}
+
+async function post(action, body) {
+    const answer = await fetch(action, { method: "POST", body, headers: { Accept: "application/json" } });
+    const kind = answer.headers.get("content-type") ?? "";
+    if (kind.startsWith("application/json")) return answer.json();
+    throw new Error((await answer.text()).slice(0, 200) || answer.statusText);
+}
+
+function send(form, button) {
+    const action = button?.formAction && button.hasAttribute("formaction") ? button.formAction : form.action;
+    return post(action, new URLSearchParams(new FormData(form, button)));
+}
+
+// The result of an action: success in the corner, a refusal where the form is.
+
+function say({ ok, message, lines = [], problems = [], undo = "" }) {
+    const words = make("div", {}, make("p", {}, message));
+    for (const text of lines) words.append(make("p", { class: "small" }, text));
+    for (const { text, hint } of problems)
+        words.append(make("p", { class: "small" }, hint ? `${text}: ${hint}` : text));
+    const box = make("div", { class: "toast", role: ok ? "status" : "alert", "data-ok": ok }, words);
+    if (undo) {
+        const form = make("form", { method: "post", action: `/decisions/${encodeURIComponent(undo)}/undo` });
+        form.append(make("button", { class: "btn", "data-key": "z" }, "Undo ", make("kbd", {}, "Z")));
+        box.append(form);
+    }
+    box.append(make("button", { class: "btn", type: "button", "data-shut": "", "aria-label": "Close" }, "×"));
+    one("#said").replaceChildren(box);
+    clearTimeout(say.timer);
+    if (ok) say.timer = setTimeout(() => box.remove(), PATIENCE.message);
+}
+
+const failed = (error) =>
+    say({ ok: false, message: navigator.onLine ? `It did not work: ${error.message}` : "Reconnecting…" });
+
+async function submit(form, button) {
+    if (form.getAttribute("aria-busy") === "true") return;
+    form.setAttribute("aria-busy", "true");
+    button?.setAttribute("aria-disabled", "true");
+    const decided = form.dataset.decides === undefined ? [] : targets(form);
+    try {
+        const outcome = await send(form, button);
+        all("[role=alert]", form).forEach((box) => box.remove());
+        if (outcome.dialog) return openDialog(outcome.dialog);
+        if (!outcome.ok) return refuse(form, outcome);
+        one("#dialog").close();
+        delete form.dataset.typed;
+        if (outcome.then) return location.assign(outcome.then);
+        leave(decided);
+        say(outcome);
+        if (!decided.length) await again();
+        if (!form.isConnected || form.closest("dialog, .toast") || decided.length) return;
+        if (form.dataset.keep === undefined) form.reset();
+    } catch (error) {
+        failed(error);
+    } finally {
+        form.removeAttribute("aria-busy");
+        button?.removeAttribute("aria-disabled");
+    }
+}
+
+// A refusal keeps the form as typed; a conflict shows both values beside it.
+function refuse(form, { message, problems = [], lines = [] }) {
+    if (!form.closest("dialog, [data-alerts]")) return say({ ok: false, message, problems, lines });
+    const box = make("div", { class: "note stop", role: "alert" }, make("b", {}, message));
+    for (const { text, hint } of problems)
+        box.append(make("span", {}, hint ? `${text}: ${hint}` : text));
+    for (const text of lines) box.append(make("span", {}, text));
+    form.prepend(box);
+    for (const { field } of problems) form.elements.namedItem(field)?.setAttribute?.("aria-invalid", "true");
+}
+
+// Rows: one is selected, its pane is shown, and decisions are on it or on the checked ones.
+
+const list = () => one("[data-list]");
+const rows = () => (list() ? all("[data-row]", list()).filter(visible) : []);
+let at = null; // the id of the selected row
+
+const selected = () => (at ? document.getElementById(at) : null);
+const checked = () => rows().filter((row) => one("input[type=checkbox]", row)?.checked);
+
+let showing = Promise.resolve(); // ends when the pane shows the selected row: keys wait for it
+
+async function pick(row, { open = false, focus = true } = {}) {
+    if (!row) return shut();
+    for (const other of all("[data-row].on")) {
+        other.classList.remove("on");
+        one("a", other)?.removeAttribute("aria-current");
+    }
+    at = row.id;
+    row.classList.add("on");
+    const link = one("a", row);
+    link?.setAttribute("aria-current", "true");
+    if (focus) link?.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "nearest" });
+    if (open) one(".inbox")?.classList.add("open");
+    if (one("#pane") && row.dataset.pane) await (showing = show(row).catch(failed));
+}
+
+async function show(row) {
+    const pane = one("#pane");
+    const html = await part(row.dataset.pane, "pane");
+    if (row.id !== at) return;
+    pane.innerHTML = html;
+    pane.dataset.shown = row.id;
+    pane.scrollTop = 0;
+    dress(pane);
+    const found = rows();
+    for (const place of all("[data-place]", pane))
+        place.textContent = `${found.indexOf(selected()) + 1} of ${found.length}`;
+}
+
+function step(by) {
+    const found = rows();
+    if (!found.length) return press(by > 0 ? "next" : "previous");
+    const now = found.indexOf(selected());
+    pick(found[Math.max(0, Math.min(found.length - 1, now + by))]);
+}
+
+function shut() {
+    one(".inbox")?.classList.remove("open");
+}
+
+function some() {
+    list()?.classList.toggle("some", checked().length > 0);
+}
+
+// The rows that a form decides: those that it names, or the one whose pane it is in.
+function targets(form) {
+    const ids = new FormData(form).getAll("id");
+    if (ids.length) return ids.map((id) => document.getElementById(`task-${id}`)).filter(Boolean);
+    const task = form.closest("[data-task]")?.dataset.task;
+    const near = form.closest("[data-row]") ?? rows().find(({ dataset }) => task && dataset.pane === task) ?? selected();
+    return near ? [near] : [];
+}
+
+// Decided rows go at once, and the next one is selected; the server's lists follow.
+function leave(decided) {
+    if (!decided.length) return;
+    const found = rows();
+    const last = found.indexOf(decided.at(-1));
+    const next = found.slice(last + 1).find((row) => !decided.includes(row));
+    const before = found.slice(0, last).findLast((row) => !decided.includes(row));
+    const gone = decided.includes(selected());
+    for (const row of decided) if (row.closest(".inbox")) row.remove();
+    for (const group of all(".group")) if (group.dataset.keep === undefined && !one("[data-row]", group)) group.remove();
+    some();
+    if (gone && one("#pane")) next || before ? pick(next ?? before) : emptied();
+}
+
+function emptied() {
+    at = null;
+    one("#pane").replaceChildren();
+    shut();
+    refresh("list").catch(failed);
+}
+
+// Several: the group's own action on the checked rows.
+async function several(key) {
+    const chosen = checked();
+    const group = chosen[0].closest(".group");
+    const form = one(`form[data-several=${key}]`, group);
+    if (!form) return;
+    const named = form.cloneNode(true);
+    all("[name=id]", named).forEach((field) => field.remove());
+    for (const row of chosen) named.append(make("input", { type: "hidden", name: "id", value: row.dataset.id }));
+    group.append(named);
+    named.hidden = true;
+    await submit(named);
+    named.remove();
+}
+
+// Dialogs: a form that has an address of its own is shown here.
+async function openDialog(address) {
+    const dialog = one("#dialog");
+    try {
+        dialog.innerHTML = await part(address, "dialog");
+        dress(dialog);
+        dialog.showModal();
+        one("[autofocus]", dialog)?.focus();
+    } catch (error) {
+        failed(error);
+    }
+}
+
+// The sentence on the values of a form is the server's.
+async function summarize(form) {
+    const html = await part(`${form.action}?${new URLSearchParams(new FormData(form))}`, "summary");
+    one("#summary").outerHTML = html;
+}
+
+// Keys.
+
+// The button of a key; those in rows are pressed in the selected one alone.
+const within = (key, where) =>
+    where &&
+    all(`[data-key="${key}"]`, where).find(
+        (found) => visible(found) && !found.disabled && (!found.closest("[data-row]") || where.matches?.("[data-row]")),
+    );
+
+// On a list without a pane, these open a form of the selected task.
+const FORMS = { d: "status", e: "edit", m: "comments" };
+
+async function press(key) {
+    await showing;
+    if (checked().length && "ax".includes(key)) return several(key);
+    const row = selected();
+    const places = [one("#said"), one("#pane") ?? one("#content"), row, document];
+    const button = places.map((where) => within(key, where)).find(Boolean);
+    if (button) button.click();
+    else if (FORMS[key] && row && !one("#pane")) openDialog(`${one("a", row).href}/${FORMS[key]}`);
+    return Boolean(button);
+}
+
+const KEYS = {
+    j: () => step(1),
+    ArrowDown: () => step(1),
+    k: () => step(-1),
+    ArrowUp: () => step(-1),
+    Enter: () => (one("#pane") ? pick(selected(), { open: true }) : one("a", selected())?.click()),
+    Escape: shut,
+    "/": () => {
+        const field = one("input[type=search]");
+        return field ? field.focus() : location.assign("/tasks?focus=search");
+    },
+    "?": () => one("#keys").showModal(),
+    " ": () => {
+        const box = selected() && one("input[type=checkbox]", selected());
+        if (!box) return;
+        box.checked = !box.checked;
+        some();
+        step(1);
+    },
+    A: () => selected()?.closest(".group")?.querySelector("[data-all]")?.click(),
+    c: () => {
+        const field = one("[data-quick]");
+        return field ? field.focus() : location.assign("/tasks?focus=new");
+    },
+};
+
+document.addEventListener("keydown", (event) => {
+    const { key, ctrlKey, metaKey, altKey, target } = event;
+    const open = one("dialog[open]");
+    if (target.matches(TYPED) || open) {
+        const form = target.closest("form");
+        if (key === "Enter" && (ctrlKey || metaKey) && form) {
+            event.preventDefault();
+            form.requestSubmit(one("button.main, button:not([type=button])", form));
+        }
+        if (key === "Escape" && !open) target.blur();
+        return;
+    }
+    if (ctrlKey || metaKey || event.defaultPrevented || target.closest("[role=grid]")) return;
+    if (target.matches("button, a, summary, [role=region]") && key === "Enter" && !target.closest("[data-row]")) return;
+    if (target.matches("button, summary") && key === " ") return;
+    if (key.startsWith("Arrow") && !rows().length) return; // it scrolls
+    if (altKey) {
+        const button = { ArrowUp: "up", ArrowDown: "down" }[key];
+        if (!button || !selected()) return;
+        event.preventDefault();
+        return within(button, selected())?.click();
+    }
+    if (!at && rows().length && "jkArrowDownArrowUpEnter ".includes(key)) {
+        event.preventDefault();
+        return pick(rows()[0]);
+    }
+    if (!Object.hasOwn(KEYS, key) && !/^[a-z]$/.test(key)) return;
+    event.preventDefault();
+    if (Object.hasOwn(KEYS, key)) KEYS[key]();
+    else press(key);
+});
+
+// Clicks and forms.
+
+document.addEventListener("click", (event) => {
+    const link = event.target.closest("a");
+    const plain = !event.ctrlKey && !event.metaKey && !event.shiftKey && event.button === 0;
+    if (link && plain && link.dataset.dialog !== undefined) {
+        event.preventDefault();
+        return openDialog(link.href);
+    }
+    if (link && plain && ["into", "again"].some((name) => name in link.dataset)) {
+        event.preventDefault();
+        return ("again" in link.dataset ? again(true) : fill(one(`#${link.dataset.into}`), link.href)).catch(failed);
+    }
+    const field = link?.matches("[href^='#']") ? one(link.getAttribute("href")) : null;
+    if (field?.matches(TYPED)) {
+        event.preventDefault();
+        return field.focus();
+    }
+    const stepping = event.target.closest("[data-step]");
+    if (stepping && list()) {
+        event.preventDefault();
+        return step(Number(stepping.dataset.step));
+    }
+    const closing = event.target.closest("[data-shut]");
+    if (closing) {
+        const box = closing.closest("dialog, .toast, .inbox");
+        if (!box) return;
+        event.preventDefault();
+        if (box.matches("dialog")) return box.close();
+        return box.matches(".toast") ? box.remove() : shut();
+    }
+    const button = event.target.closest("button[type=button]");
+    if (button?.dataset.open) return one(`#${button.dataset.open}`).showModal();
+    const row = event.target.closest("[data-row]");
+    if (row && event.target.matches("input[type=checkbox]")) return some();
+    if (row && one("#pane") && plain && (link || !event.target.closest("form, button"))) {
+        event.preventDefault();
+        pick(row, { open: true });
+    }
+});
+
+document.addEventListener("focusin", (event) => {
+    const row = event.target.closest?.("[data-row]");
+    if (row && !one("#pane") && row.id !== at) pick(row, { focus: false });
+});
+
+document.addEventListener("submit", (event) => {
+    const { target: form, submitter } = event;
+    if (event.defaultPrevented) return;
+    if (form.dataset.direct !== undefined) delete form.dataset.typed; // nothing is left behind
+    if (form.method !== "post" || form.dataset.direct !== undefined) return;
+    event.preventDefault();
+    submit(form, submitter);
+});
+
+document.addEventListener("input", (event) => {
+    const form = event.target.closest("form[method=post]");
+    if (form && event.target.matches(`${TYPED}, [type=checkbox], [type=radio]`)) form.dataset.typed = "";
+});
+
+document.addEventListener("change", (event) => {
+    const form = event.target.closest("form[data-auto]");
+    if (form) form.requestSubmit();
+    const says = event.target.closest("form[data-says]");
+    if (says) summarize(says).catch(() => {});
+});
+
+addEventListener("beforeunload", (event) => {
+    if (all("form[data-typed]").some(visible)) event.preventDefault();
+});
+
+// Live: a changed part is fetched; its elements are matched by id, and what is typed stays.
+
+const KEPT = new Set(["open", "tabindex", "aria-current", "aria-invalid", "aria-busy"]);
+
+function busy(element) {
+    return element.dataset.typed !== undefined || element.matches("dialog[open], [data-kept]");
+}
 
 function morph(old, fresh) {
     if (old.nodeType !== 1) {
         if (old.data !== fresh.data) old.data = fresh.data;
         return;
     }
-    if (old.dataset.edited !== undefined) return tellElsewhere(old, fresh);
+    if (busy(old)) return;
+    const mine = old.matches("[data-row]") ? ["on"].filter((name) => old.classList.contains(name)) : [];
     for (const { name } of [...old.attributes])
-        if (!fresh.hasAttribute(name) && !ONES_OWN.has(name)) old.removeAttribute(name);
+        if (!fresh.hasAttribute(name) && !KEPT.has(name)) old.removeAttribute(name);
     for (const { name, value } of fresh.attributes)
-        if (old.getAttribute(name) !== value && !ONES_OWN.has(name)) old.setAttribute(name, value);
-    morphChildren(old, fresh);
-    if (old.matches("input, textarea, select") && old !== document.activeElement) {
-        old.value = fresh.value;
-        old.checked = fresh.checked;
-    }
+        if (old.getAttribute(name) !== value && !KEPT.has(name)) old.setAttribute(name, value);
+    old.classList.add(...mine);
+    children(old, fresh);
 }
 
-function morphChildren(old, fresh) {
-    if (old.dataset.kept !== undefined) return;
-    const known = new Map();
-    for (const child of old.children) if (keyOf(child)) known.set(keyOf(child), child);
-    const wanted = new Set([...fresh.children].map(keyOf));
+function children(old, fresh) {
+    const known = new Map([...old.children].filter(({ id }) => id).map((child) => [child.id, child]));
+    const wanted = new Set([...fresh.children].map(({ id }) => id));
     let next = old.firstChild;
     for (const child of [...fresh.childNodes]) {
-        while (next && keyOf(next) && !wanted.has(keyOf(next))) next = removed(next);
-        const keyed = keyOf(child) ? known.get(keyOf(child)) : undefined;
-        const match = keyed ?? (next && !keyOf(child) && !keyOf(next) ? next : undefined);
+        while (next?.id && !wanted.has(next.id)) next = removed(next);
+        const match = child.id ? known.get(child.id) : next && !next.id ? next : null;
         if (!match || match.nodeName !== child.nodeName) {
-            old.insertBefore(document.importNode(child, true), next);
-            continue;
+            const added = document.importNode(child, true);
+            if (added.id) added.classList.add("new");
+            old.insertBefore(added, next);
+        } else {
+            if (match === next) next = next.nextSibling;
+            else old.insertBefore(match, next);
+            morph(match, child);
         }
-        if (match === next) next = next.nextSibling;
-        else old.insertBefore(match, next);
-        morph(match, child);
     }
     while (next) next = removed(next);
 }
 
 function removed(node) {
     const next = node.nextSibling;
-    node.remove();
+    if (!(node.nodeType === 1 && (busy(node) || one("[data-typed]", node)))) node.remove();
     return next;
 }
 
-const queues = new Map(); // by section, the drawing that goes on and the one that follows it
-
-function redraw(name) {
-    const queue = queues.get(name) ?? { now: Promise.resolve(), next: null };
-    queues.set(name, queue);
-    queue.next ??= queue.now.then(() => {
-        queue.next = null;
-        return (queue.now = load(name));
-    });
-    return queue.next;
+// The number of what stops agents, in the title and the icon of the tab.
+function count(number) {
+    document.title = (number ? `(${number}) ` : "") + document.title.replace(/^\(\d+\) /, "");
+    one("[rel=icon]").href = `/assets/${number ? "waits" : "icon"}.svg`;
 }
 
-async function load(name) {
-    const section = document.getElementById(name);
-    if (!section) return;
-    const asked = `${query(name)}`;
-    // A section of an area is served within its page alone.
-    const own = section.dataset.heeds === undefined;
-    const at = own ? `/sections/${name}?${asked}` : `${place(section)}?${asked}&only=${name}`;
-    const answer = await fetch(at).catch(() => null);
-    const html = answer?.ok && (await answer.text());
-    if (!html) return;
-    // Of another discipline, it would undo the choice that was made meanwhile.
-    const same = asked === `${query(name)}`;
-    if (same) draw(name, html);
-    // A page of an area does not wait for its section for ever.
-    if (!same || find(`#${name}[data-late]`)) redraw(name);
+const refreshing = new Map();
+
+// One fetch of a part at a time, and one more after it if it changed meanwhile.
+function refresh(name) {
+    const before = refreshing.get(name);
+    if (before) return (before.again = true), before.work;
+    const entry = { again: false };
+    entry.work = (async () => {
+        do {
+            entry.again = false;
+            const old = document.getElementById(name);
+            if (!old) break;
+            const fresh = parsed(await part(old.dataset.from ?? location.href, name)).getElementById(name);
+            if (fresh) dress(fresh), morph(old, fresh); // in this order: what is hidden loses the focus
+            if (name === "badge") count(Number(old.dataset.count));
+        } while (entry.again);
+    })().finally(() => refreshing.delete(name));
+    refreshing.set(name, entry);
+    return entry.work;
 }
 
-function query(name) {
-    const chosen = find(`#${name} [data-shown]`)?.dataset.shown;
-    const asked = new URLSearchParams(location.search);
-    asked.delete("notice");
-    asked.set("discipline", chosen ?? asked.get("discipline") ?? "");
-    return asked;
-}
-
-// What was answered to a form has the form's address: its page is where the section says.
-const place = (section) => section.dataset.at ?? location.pathname;
-
-function draw(name, html) {
-    const fresh = new DOMParser().parseFromString(html, "text/html").getElementById(name);
-    const old = document.getElementById(name);
-    if (!fresh) return;
-    const focused = old.contains(document.activeElement) ? document.activeElement : null;
-    morph(old, fresh);
-    if (focused && !focused.isConnected) find("h2", old)?.focus({ preventScroll: true });
-    dress(old);
-}
-
-// Events: what has changed is drawn anew, and said at most every few seconds.
-
-let [events, failures, told] = [null, 0, 0];
+let [events, trouble] = [null, 0];
 
 function listen() {
     if (document.hidden || events) return;
     events = new EventSource(`/events?since=${document.body.dataset.change}`);
     events.addEventListener("open", () => {
-        failures = 0;
-        showPulse("live", "Live");
+        clearTimeout(trouble);
+        trouble = 0;
+        one("#pulse").textContent = "";
     });
     events.addEventListener("changed", (event) => {
         document.body.dataset.change = event.lastEventId;
         const { sections } = JSON.parse(event.data);
-        const shown = all(SECTIONS).filter(({ id, dataset }) =>
-            [id, ...(dataset.heeds ?? "").split(" ")].some((name) => sections.includes(name)),
-        );
-        for (const section of shown) redraw(section.id);
-        say(shown);
+        for (const live of all("[data-live]"))
+            if (live.dataset.live.split(" ").some((name) => sections.includes(name)))
+                refresh(live.id).catch(() => {});
     });
     events.addEventListener("error", () => {
-        failures += 1;
-        const gone = failures >= REFUSALS || events.readyState === EventSource.CLOSED;
-        if (!gone) return showPulse("waiting", "Connecting again …");
-        events.close();
-        showPulse("stopped", "The board has stopped: run “ralphgen board” again");
+        trouble ||= setTimeout(() => (one("#pulse").textContent = "Reconnecting…"), PATIENCE.waiting);
+        if (events.readyState !== EventSource.CLOSED) return;
+        events = null;
+        setTimeout(listen, PATIENCE.retry);
     });
 }
 
@@ -148,315 +488,29 @@ document.addEventListener("visibilitychange", () => {
     events = null;
 });
 
-function showPulse(state, words) {
-    const pulse = find("#pulse");
-    if (pulse.dataset.state === state) return;
-    pulse.dataset.state = state;
-    pulse.textContent = words;
-}
-
-function say(sections) {
-    const titles = sections.map((section) => find("h2", section)?.textContent).filter(Boolean);
-    if (!titles.length || Date.now() - told < PATIENCE.saying) return;
-    told = Date.now();
-    find("#news").textContent = `Changed: ${titles.join(", ")}`;
-}
-
-// Forms: sent without leaving the page, and what came of it shown in one place.
-
-function notice({ ok, message, lines = [], problems = [] }) {
-    const close = make("button", { type: "button", class: "close", "aria-label": "Close" }, "×");
-    const box = make("div", { class: "notice", "data-ok": String(ok) }, make("p", {}, message));
-    for (const line of lines) box.append(make("p", { class: "soft small" }, line));
-    for (const { text, hint } of problems) {
-        box.append(make("p", {}, text));
-        if (hint) box.append(make("p", { class: "soft small" }, hint));
-    }
-    box.append(close);
-    find("#notices").setAttribute("aria-live", ok ? "polite" : "assertive");
-    find("#notices").replaceChildren(box);
-}
-
-async function send(form, action = form.action) {
-    const body = new URLSearchParams(new FormData(form));
-    const headers = { Accept: "application/json" };
-    const answer = await fetch(action, { method: "POST", body, headers });
-    const kind = answer.headers.get("content-type") ?? "";
-    if (kind.startsWith("application/json")) return answer.json();
-    throw new Error((await answer.text()) || answer.statusText);
-}
-
-async function submit(form, button) {
-    if (form.getAttribute("aria-busy") === "true") return;
-    const section = form.closest(SECTIONS).id; // the form itself may be gone before the answer is there
-    clearTimeout(typing);
-    form.setAttribute("aria-busy", "true");
-    button?.setAttribute("aria-disabled", "true");
-    try {
-        const outcome = await send(form);
-        if (form.matches("[data-discipline-form]")) settle(form, outcome);
-        if (outcome.stale) await meld(form);
-        notice(outcome);
-        if (outcome.ok) await redraw(section);
-    } catch (error) {
-        notice({ ok: false, message: `It did not work: ${error.message}` });
-    } finally {
-        form.removeAttribute("aria-busy");
-        button?.removeAttribute("aria-disabled");
+// Clocks: "2 h ago" and "12 min" go on between two updates.
+function tick() {
+    for (const clock of all("time[data-clock]")) {
+        const minutes = (Date.now() - Date.parse(clock.dateTime)) / 60_000;
+        const [size, unit] = [[1440, "d"], [60, "h"], [1, "min"]].find(([size]) => minutes >= size) ?? [];
+        if (unit) clock.textContent = `${Math.floor(minutes / size)} ${unit}${clock.dataset.clock}`;
     }
 }
 
-document.addEventListener("submit", (event) => {
-    const form = event.target;
-    if (form.dataset.direct !== undefined) return delete form.dataset.edited;
-    event.preventDefault();
-    if (form.method === "post") submit(form, event.submitter);
-    else if (find("select", form)) choose(find("select", form));
-    else turn(form.closest(SECTIONS), new URLSearchParams(new FormData(form)));
-});
-
-// The discipline: one choice for all sections that heed it.
-
-function choose(select) {
-    if (find("form[data-edited]", select.closest(SECTIONS))) {
-        select.value = select.dataset.shown;
-        return notice({ ok: false, message: "Save or discard your changes first" });
-    }
-    for (const shown of all("[data-shown]")) {
-        const section = shown.closest(SECTIONS);
-        if (find("form[data-edited]", section)) continue;
-        shown.dataset.shown = shown.value = select.value;
-        redraw(section.id);
-    }
-    const url = new URL(location.href);
-    if (select.value) url.searchParams.set("discipline", select.value);
-    else url.searchParams.delete("discipline");
-    history.replaceState(null, "", url);
-}
-
-// Another page of a section, or another task in it.
-function turn(section, asked) {
-    const url = new URL(location.href);
-    for (const [name, value] of asked) url.searchParams.set(name, value);
-    url.searchParams.delete("notice");
-    history.replaceState(null, "", url);
-    redraw(section.id);
-}
-
-document.addEventListener("change", (event) => {
-    if (event.target.matches("form[method=get] select[name=discipline]")) choose(event.target);
-});
-
-// The matrix: one cell can be reached by tab, arrows lead to the others, one place explains.
-
-const STEPS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-
-const rowsOf = (grid) => all("tbody tr", grid).filter((row) => find("td[data-state]", row));
-const cellsOf = (row) => all("td[data-state]", row);
-
-function reach(cell) {
-    for (const other of all("td[tabindex='0']", cell.closest("table"))) other.tabIndex = -1;
-    cell.tabIndex = 0;
-    return cell;
-}
-
-function explain(cell) {
-    const box = find("#explain");
-    if (!box || !cell) return;
-    const [sentence, ...details] = (cell.dataset.words ?? cell.title).split("\n");
-    if (cell.title) {
-        cell.dataset.words = cell.title;
-        cell.setAttribute("aria-description", cell.title);
-        cell.removeAttribute("title");
-    }
-    for (const other of all("#matrix td[aria-current]")) other.removeAttribute("aria-current");
-    cell.setAttribute("aria-current", "true");
-    const state = make("span", { class: "state", "data-state": cell.dataset.state });
-    state.textContent = cell.textContent.trim();
-    const tool = find("th", cell.parentElement).textContent.trim();
-    const list = make("ul", {}, ...details.map((detail) => make("li", {}, detail)));
-    box.replaceChildren(make("h3", {}, tool, state), make("p", {}, sentence), list);
-}
-
-function step(event) {
-    const cell = cellAt(event);
-    if (!cell || event.altKey || event.metaKey) return;
-    const rows = rowsOf(cell.closest("table"));
-    const row = rows.indexOf(cell.parentElement);
-    const column = cellsOf(cell.parentElement).indexOf(cell);
-    const last = cellsOf(rows[0]).length - 1;
-    const clamp = (value, most) => Math.max(0, Math.min(most, value));
-    let to = STEPS[event.key] && [row + STEPS[event.key][0], column + STEPS[event.key][1]];
-    if (event.key === "Home") to = [event.ctrlKey ? 0 : row, 0];
-    if (event.key === "End") to = [event.ctrlKey ? rows.length - 1 : row, last];
-    if (!to) return;
-    event.preventDefault();
-    reach(cellsOf(rows[clamp(to[0], rows.length - 1)])[clamp(to[1], last)]).focus();
-}
-
-const cellAt = (event) => event.target.closest?.("td[data-state]");
-document.addEventListener("pointerover", (event) => explain(cellAt(event)));
-document.addEventListener("focusin", (event) => explain(cellAt(event)));
-document.addEventListener("keydown", step);
-
-// Disciplines: rows come and go, and every field is checked while it is typed.
-
-let typing = 0;
-const blank = new Map(); // by template, the number of the last row that was made from it
-
-function addRow(button) {
-    const { innerHTML: html, dataset, id } = document.getElementById(button.dataset.add);
-    const number = (blank.get(id) ?? 1000) + 1;
-    blank.set(id, number);
-    const text = html.replaceAll(dataset.slot, String(number));
-    const row = new DOMParser().parseFromString(text, "text/html").body.firstElementChild;
-    button.before(document.importNode(row, true));
-    dress(button.previousElementSibling);
-    find("input", button.previousElementSibling).focus();
-    edited(button.form);
-}
-
-function dropRow(button) {
-    const { form } = button;
-    const row = button.closest("[data-row]");
-    const near = row.nextElementSibling ?? row.parentElement;
-    row.remove();
-    (near.matches("button") ? near : find("input, button", near))?.focus();
-    edited(form);
-}
-
-function edited(form) {
-    form.dataset.edited ??= "";
-    find("[data-discard]", form).hidden = false;
-    clearTimeout(typing);
-    typing = setTimeout(check, PATIENCE.typing, form);
-}
-
-function forget(form) {
-    clearTimeout(typing);
-    delete form.dataset.edited;
-    showProblems(form, []);
-}
-
-function settle(form, { ok, problems }) {
-    if (!ok) return showProblems(form, problems);
-    forget(form);
-    find("button.main", form).focus(); // until it is drawn anew, what is typed would be out of date
-    for (const part of form.children) part.inert = !part.matches(".actions");
-}
-
-async function check(form) {
-    const { ok, problems } = await send(form, "/disciplines/check").catch(() => ({ ok: true }));
-    if (form.dataset.edited !== undefined) showProblems(form, ok ? [] : problems);
-}
-
-// What others have written since stands beside what was typed; the rest becomes as it is now.
-async function meld(form) {
-    const named = encodeURIComponent(find("[name=discipline]", form).value);
-    const html = await (await fetch(`/sections/disciplines?discipline=${named}`)).text();
-    const whole = new DOMParser().parseFromString(html, "text/html");
-    const fresh = find("form[data-discipline-form]", whole);
-    if (!fresh) return;
-    for (const was of all("[name^='was.']", form)) {
-        const column = was.name.slice("was.".length);
-        const now = fresh.elements.namedItem(was.name)?.value;
-        const area = form.elements.namedItem(column);
-        if (now === undefined || now === was.value) continue;
-        const place = find(`[data-now="${column}"]`, form);
-        place.hidden = area.value === was.value || area.value === now;
-        find("pre", place).textContent = now || "empty";
-        if (area.value === was.value) area.value = now;
-        was.value = now;
-    }
-    const [before, after] = [form, fresh].map((one) => find("[name=fingerprint]", one));
-    const [lists, others] = [before, after].map((one) => one.value.split(".")[0]);
-    if (lists === others) before.value = after.value;
-}
-
-function showProblems(form, problems) {
-    const words = new Map(all(".wrong", form).map((place) => [place, []]));
-    for (const field of form.elements) field.removeAttribute("aria-invalid");
-    for (const { field, text, hint } of problems) {
-        const input = fieldOf(form, field);
-        input?.setAttribute("aria-invalid", "true");
-        const place = document.getElementById(input?.getAttribute("aria-describedby"));
-        words.get(place ?? find("[data-whole]", form)).push(hint ? `${text}: ${hint}` : text);
-    }
-    for (const [place, sentences] of words) {
-        const text = sentences.join("; ");
-        if (place.textContent !== text) place.textContent = text;
-    }
-}
-
-function fieldOf(form, name) {
-    for (let rest = name; rest; rest = rest.slice(0, Math.max(0, rest.lastIndexOf(".")))) {
-        const input = form.elements.namedItem(rest);
-        if (input instanceof HTMLElement) return input;
-    }
-    return null;
-}
-
-function tellElsewhere(form, fresh) {
-    const [before, after] = [form, fresh].map((one) => find("[name=fingerprint]", one)?.value);
-    if (before !== after) find("[data-elsewhere]", form).hidden = false;
-}
-
-document.addEventListener("input", (event) => {
-    const form = event.target.closest("form[data-discipline-form], form[data-draft]");
-    if (form?.matches("[data-draft]")) form.dataset.edited ??= "";
-    else if (form) edited(form);
-});
-
-window.addEventListener("beforeunload", (event) => {
-    if (find("form[data-edited]")) event.preventDefault();
-});
-
-// Buttons that need no form.
-async function copy(button) {
-    const source = document.getElementById(button.dataset.copy);
-    try {
-        await navigator.clipboard.writeText(source.textContent);
-        button.textContent = "Copied";
-    } catch {
-        getSelection().selectAllChildren(source);
-        button.textContent = "Press Ctrl+C";
-    }
-    setTimeout(() => (button.textContent = "Copy"), PATIENCE.copied);
-}
-
-document.addEventListener("click", (event) => {
-    const cell = cellAt(event);
-    if (cell) reach(cell).focus();
-    const link = event.target.closest("a[data-page]");
-    if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
-        event.preventDefault();
-        turn(link.closest(SECTIONS), new URL(link.href).searchParams);
-    }
-    const button = event.target.closest("button[type=button]");
-    if (!button) return;
-    if (button.dataset.copy) copy(button);
-    if (button.dataset.add) addRow(button);
-    if (button.dataset.drop !== undefined) dropRow(button);
-    if (button.matches(".close")) button.closest(".notice").remove();
-    if (button.dataset.discard === undefined) return;
-    forget(button.form);
-    find("button.main", button.form).focus();
-    redraw(button.closest(SECTIONS).id);
-});
-
-function dress(within) {
-    const lines = all("section[data-line]").map((section) => section.dataset.line);
-    if (lines.length) find("#state").textContent = lines.join(" · ");
-    for (const button of all("[data-script]", within)) button.hidden = false;
-    for (const row of all("[data-plain]", within)) row.hidden = true;
-    const grid = find("table.grid", within);
-    grid?.setAttribute("role", "grid"); // without arrow keys it is a table
-    const first = grid && find("td[data-state]", grid);
-    if (first && !find("td[tabindex='0']", grid)) reach(first);
-    const current = grid && find("td[aria-current]", grid);
-    if (current?.title) explain(current);
+// What only works with JavaScript is shown by it.
+function dress(where) {
+    for (const found of all("[data-script]", where)) found.hidden = false;
+    for (const found of all("[data-plain]", where)) found.hidden = true;
+    for (const late of all("[data-load]", where)) fill(late, late.dataset.load).catch(failed);
 }
 
 dress(document);
-for (const section of all("section[data-late]")) redraw(section.id);
+{
+    const wanted = location.hash ? document.getElementById(location.hash.slice(1)) : null;
+    const first = wanted?.matches("[data-row]") ? wanted : rows()[0];
+    if (first && (wanted || innerWidth > 720)) pick(first, { focus: false, open: Boolean(wanted) });
+    const focus = new URLSearchParams(location.search).get("focus");
+    if (focus) one(focus === "new" ? "[data-quick]" : "input[type=search]")?.focus();
+}
 listen();
+setInterval(tick, 20_000);

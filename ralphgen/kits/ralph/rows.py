@@ -1,7 +1,6 @@
 """The project's rows by the rules of the ralph kit, for the board, the loop and the commands."""
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
 from ralphgen.kits.ralph.server.project import LEARNINGS, NOT_ACTIONABLE, PROGRESS
-from ralphgen.project.database import Snapshot, connected_database, refused_by
+from ralphgen.project.database import REFUSALS, Snapshot, connected_database, refused_by
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
@@ -149,7 +148,7 @@ def writing_tasks(root: Path, schema: Schema) -> Iterator[tuple["Database", Tabl
             yield database, stored_tables(schema)
         except (HeldError, MergingError):
             raise
-        except (ToolError, sqlite3.Error) as error:  # the latter comes from direct reads
+        except REFUSALS as error:
             raise refused_by(error, str(error)) from error
 
 

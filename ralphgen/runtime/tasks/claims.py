@@ -512,10 +512,9 @@ def ready(database: Snapshot, tables: Tables) -> list[Order]:
     done = {row["id"] for row in rows if row["status"] in MET and row["id"] not in unmerged}
     left: dict[int, list[int]] = {}
     free: dict[int, int] = {}
-    for row in rows:
-        if row["id"] in done:
-            continue
-        needed = needed_tasks(row.get("depends_on"))
+    unfinished = [row for row in rows if row["id"] not in done]
+    lists = prerequisite_lists([row.get("depends_on") for row in unfinished])
+    for row, needed in zip(unfinished, lists, strict=True):
         left[row["id"]] = [] if needed is None else [one for one in needed if one not in done]
         stale = row["status"] == "in_progress" and row["id"] in left_behind
         waits = needed is None or left[row["id"]] or row["id"] in held

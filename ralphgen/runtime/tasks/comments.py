@@ -41,11 +41,11 @@ def write(
     task: int,
     values: Mapping[str, Any],
     *,
-    by_user: bool = False,
+    author: str = "",
 ) -> int:
     """Add a comment to a task, in an open transaction; return its id.
 
-    `values` has its columns. It is signed by the user if it is `by_user`, else by the actor. Raises
+    `values` has its columns. The user signs it with the name `author`, else the actor does. Raises
     `ToolError` if a discipline does not exist, or the database has no comments.
     """
     comments = _table(tables)
@@ -53,8 +53,8 @@ def write(
         if comments.columns.get(column) == DISCIPLINE:
             refuse_unknown(database, tables.disciplines, name, "discipline")
     signed = {"created": now(), **_signature(database, tables, actor), **values}
-    if by_user and comments.columns.get("author") != DISCIPLINE:
-        signed["author"] = USER
+    if author and comments.columns.get("author") != DISCIPLINE:
+        signed["author"] = author
     if actor.task is not None:
         signed["agent_task_id"] = actor.task
     return comments.insert(database, {**signed, "task_id": task})

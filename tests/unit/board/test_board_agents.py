@@ -1,5 +1,6 @@
-"""Active sessions on the board: stream, files and cost; starting, stopping and undoing."""
+"""Sessions on the board: started, watched, stopped; their words, files, rows and checks."""
 
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
-from board_browsers import Elements, Running, notice_in, part, running_board, whole
+from board_browsers import Elements, Running, notice_in, running_board
 from command_line import idle_claude, ralphgen
 from driving import query
 from lifelines import until
@@ -20,7 +21,8 @@ from ralphgen.sessions.store import HeldFile, launcher_of, stored_sessions
 pytestmark = pytest.mark.slow
 
 MARKUP = "<script>alert(1)</script><b>bold"
-START = {"recipe": "task_execution", "task": "1", "discipline": "", "agent": "claude"}
+START = {"recipe": "task_execution", "task": "1", "agent": "claude"}
+ENDED = "The agent has ended, and its task is released"
 
 
 @pytest.fixture
@@ -47,61 +49,78 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopPro
 
 
 def started(board: Running, **fields: str) -> str:
-    """The id of a session that the board has started."""
-    answer = board.post("sessions/start", {**START, **fields})
+    """The address of a session that the board has started."""
+    answer = board.post("agents/start", {**START, **fields})
     assert 303 == answer.status, answer
-    found = re.match(r"/sessions/(task_execution-[^/?#]+)\?notice=", answer.headers["location"])
+    found = re.match(r"/(agents/task_execution-[^/?#]+)\?notice=", answer.headers["location"])
     assert found, board.follow(answer)
     return found[1]
 
 
+def part(board: Running, address: str, name: str) -> str:
+    """A block of a session's page."""
+    return board.get(f"{address}?part={name}")
+
+
+def is_over(board: Running, address: str, word: str) -> bool:
+    """Wait until the outcome of a session is this."""
+    return until(lambda: f"<span>{word}</span>" in part(board, address, "facts"))
+
+
 def test_a_session_is_started_watched_and_done(project: LoopProject, tmp_path: Path) -> None:
     with running_board(project.root) as board:
-        form = part(whole(board, "sessions/new?task=1"), "start")
+        form = board.get("agents/start?task=1&part=dialog")
         session = started(board)
         (stored,) = stored_sessions(project.root)
-        assert until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
-        assert until(lambda: "refused" in part(whole(board, f"sessions/{session}"), "stream"))
-        page = whole(board, f"sessions/{session}")
+        assert until(lambda: "looked at it" in board.get(session))
+        assert until(lambda: "is 7" in part(board, session, "words"))
+        page, words = board.get(session), part(board, session, "words")
+        facts, work = part(board, session, "facts"), part(board, session, "work")
+        files = part(board, session, "files")
+        card = board.get("agents?part=now")
         launcher = launcher_of(stored.folder)
         (tmp_path / "go").touch()
-        assert until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
-        over = whole(board, f"sessions/{session}")
+        assert is_over(board, session, "done")
+        over = part(board, session, "facts")
+        later = part(board, session, "files")
 
-    assert session == stored.session_id
+    assert session == f"agents/{stored.session_id}"
     assert launcher is not None
     offered = [given["value"] for given in Elements(form).of("option")]
-    assert ["task_execution", "enrichment", "", "backend", "frontend", "claude"] == offered
-    assert "An agent works in it." in part(page, "session")
-    assert "&lt;script&gt;alert(1)" in part(page, "stream")
+    assert ["claude", "task_execution", "enrichment"] == offered
+    assert "Start a session on <bdi>Task 1</bdi>" in form
+    assert "<span>at work</span>" in facts
+    assert "Stop the agent" in facts
+    assert f"ralphgen undo {stored.session_id}" in facts
+    assert "&lt;script&gt;alert(1)" in words
     assert "<script>alert" not in page
-    assert "add_task_comment" in part(page, "stream")
-    tree = part(page, "tree")
-    assert "new.txt" in tree
-    assert "+&lt;script&gt;" in tree
-    assert "-first = 1" in tree
-    assert "+changed = 1" in tree
-    assert "looked at it" in part(page, "work")
-    assert "$0.2500" in part(over, "session")
-    assert "1,200 / 34" in part(over, "session")
-    assert "the session is not running here" in part(over, "tree")
+    assert "looked at it" in work
+    for text in ("new.txt", "+&lt;script&gt;", "-first = 1", "+changed = 1"):
+        assert text in files
+    assert "the session is over" in later
+    assert "1 agent at work" in card
+    assert "Task 1" in card
+    assert stored.session_id not in " ".join(Elements(card).texts)
+    assert "<b>$0.25</b>" in over
+    assert "1,200 in, 34 out" in over
+    assert "Stop the agent" not in over
     assert {1: "done", 2: "pending"} == project.statuses()
 
 
 def test_an_agent_is_stopped_and_its_task_given_back(project: LoopProject) -> None:
     with running_board(project.root) as board:
         session = started(board)
-        assert until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
-        page = board.follow(board.post("sessions/stop", {"session": session}))
-        over = whole(board, f"sessions/{session}")
-        again = board.act("sessions/stop", {"session": session})
-        unknown = board.act("sessions/stop", {"session": "../../etc"})
+        assert until(lambda: "looked at it" in board.get(session))
+        page = board.follow(board.post(f"{session}/stop"))
+        assert is_over(board, session, "stopped")
+        again = board.act(f"{session}/stop")
+        unknown = board.act("agents/unknown/stop")
+        other = board.post("agents/..%2f..%2fetc/stop").status
 
-    assert "the agent has ended, and its task is released" in notice_in(page)
-    assert "It is over: stopped." in part(over, "session")
+    assert ENDED in notice_in(page)
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
-    assert (False, False) == (again["ok"], unknown["ok"])
-    assert "no agent works in it" in again["problems"][0]["text"]
+    assert (False, False, 404) == (again["ok"], unknown["ok"], other)
+    assert "no agent works in this session" in again["problems"][0]["text"]
 
 
 @pytest.mark.parametrize("whole_folder", [False, True])
@@ -111,90 +130,69 @@ def test_an_agent_that_takes_its_mark_away_is_stopped(
     """An agent can write in its session's folder, and to everything next to it."""
     with running_board(project.root) as board:
         session = started(board)
-        assert until(lambda: "looked at it" in whole(board, f"sessions/{session}"))
+        assert until(lambda: "looked at it" in board.get(session))
         folder = stored_sessions(project.root)[0].folder
         (folder / "launched").unlink()
         if whole_folder:
             shutil.rmtree(folder)
-        page = whole(board, f"sessions/{session}")
-        stopped = board.act("sessions/stop", {"session": session})
-        assert until(lambda: "It is over: stopped" in whole(board, f"sessions/{session}"))
+        page = part(board, session, "facts")
+        stopped = board.act(f"{session}/stop")
+        assert is_over(board, session, "stopped")
 
-    assert 'action="/sessions/stop"' in page
-    assert "the agent has ended, and its task is released" == stopped["message"]
+    assert f'action="/{session}/stop"' in page
+    assert ENDED == stopped["message"]
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
 
 
-def test_a_mark_that_no_agents_watcher_holds_is_told_of_when_it_is_not_heeded(
+def test_a_mark_that_no_process_heeds_is_named_with_the_remedy(
     project: LoopProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.sessions.PATIENCE", 0.0)
+    monkeypatch.setattr("ralphgen.board.starts.STOP_PATIENCE", 0.0)
     folder = project.root / SESSIONS / "forged"
     folder.mkdir(parents=True)
     with running_board(project.root) as board, closing(HeldFile(folder / "launched", b"1\n")):
-        stopped = board.act("sessions/stop", {"session": "forged"})
+        stopped = board.act("agents/forged/stop")
         (folder / "launched").unlink()
-        again = board.act("sessions/stop", {"session": "forged"})
+        again = board.act("agents/forged/stop")
 
     assert "takes longer than usual" in stopped["message"]
     assert f'remove "{folder / "launched"}"' in stopped["lines"][0]
-    assert "no agent works in it" in again["problems"][0]["text"]
+    assert "no agent works in this session" in again["problems"][0]["text"]
 
 
 def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) -> None:
     query(project.root, "UPDATE tasks SET status = 'done' WHERE id = 2")
     with running_board(project.root) as board:
-        answer = board.post("sessions/start", {**START, "task": "99"})
-        missing = board.follow(answer)
-        typed = whole(board, answer.headers["location"].partition("#")[0])
-        words = board.act("sessions/start", {**START, "task": "7; touch x"})
-        agent = board.act("sessions/start", {**START, "agent": "/bin/sh"})
-        recipe = board.act("sessions/start", {**START, "recipe": "--project=/"})
-        nul = board.act("sessions/start", {**START, "task": "1\0"})
+        missing = board.post("agents/start", {**START, "task": "99"})
+        words = board.act("agents/start", {**START, "task": "7; touch x"})
+        agent = board.act("agents/start", {**START, "agent": "/bin/sh"})
+        recipe = board.act("agents/start", {**START, "recipe": "--project=/"})
+        nul = board.act("agents/start", {**START, "task": "1\0"})
         session = started(board)
-        held = board.act("sessions/start", START)
+        held = board.act("agents/start", START)
     command = ("launch", "task_execution", "--task", "99", "--project", project.root)
     own = ralphgen(*command, more=idle_claude(project.root))
 
     assert "there is no task 99" in own.stderr
-    assert "there is no task 99" in notice_in(missing)
-    assert 'value="99"' in part(typed, "start")
+    assert 400 == missing.status
+    assert "there is no task 99" in notice_in(missing.text)
+    assert 'name="task" value="99"' in missing.text
     assert not any(one["ok"] for one in (words, agent, recipe, nul, held))
     for refused, word in ((agent, "agent"), (recipe, "recipe")):  # before any command is run
         assert f"there is no {word} with this name" == refused["problems"][0]["text"]
-    assert f'task 1 is claimed by the session "{session}"' in held["problems"][0]["text"]
-    assert [session] == [one.session_id for one in stored_sessions(project.root)]
+    assert "task 1 is claimed by the session" in held["problems"][0]["text"]
+    (only,) = stored_sessions(project.root)
+    assert session == f"agents/{only.session_id}"
     assert not (project.root / "x").exists()
 
 
-def test_an_undo_is_shown_before_it_is_done(project: LoopProject, tmp_path: Path) -> None:
+def test_a_long_transcript_shows_its_end_and_all_by_request(
+    project: LoopProject, tmp_path: Path
+) -> None:
     (tmp_path / "go").touch()
     with running_board(project.root) as board:
         session = started(board)
-        assert until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
-        query(project.root, "UPDATE tasks SET status = 'blocked' WHERE id = 1")
-        before = query(project.root, "SELECT * FROM tasks")
-        preview = part(whole(board, f"sessions/{session}/undo"), "undo")
-        unchanged = query(project.root, "SELECT * FROM tasks")
-        page = board.follow(board.post("sessions/undo", {"session": session}))
-        none = board.act("sessions/undo", {"session": "no-such"})
-
-    assert before == unchanged
-    assert "task_comments 1" in preview
-    assert "removed" in preview
-    assert "it does not match the journal: another program may have changed it" in preview
-    assert "restored; to redo it, undo the session" in notice_in(page)
-    assert [] == query(project.root, "SELECT id FROM task_comments")
-    assert {1: "blocked", 2: "pending"} == project.statuses()
-    assert not none["ok"]
-    assert [*(project.root / ".ralph/backups").iterdir()]
-
-
-def test_a_long_transcript_is_read_page_by_page(project: LoopProject, tmp_path: Path) -> None:
-    (tmp_path / "go").touch()
-    with running_board(project.root) as board:
-        session = started(board)
-        assert until(lambda: "It is over: done" in whole(board, f"sessions/{session}"))
+        assert is_over(board, session, "done")
         event = '{"type":"assistant","message":{"content":[{"type":"text","text":"word %d"}]}}\n'
         path = stored_sessions(project.root)[0].folder / "transcript.jsonl"
         with path.open("a", encoding="utf-8") as file:
@@ -202,47 +200,43 @@ def test_a_long_transcript_is_read_page_by_page(project: LoopProject, tmp_path: 
             file.write("x" * 3_000_000 + "\n")
             file.write(event % 201)
             file.write('{"type":"assistant"')
-        newest = part(whole(board, f"sessions/{session}"), "stream")
-        older = newest
-        seen: list[str] = []
-        for _ in range(40):
-            seen += re.findall(r"word (\d+)", older)
-            link = re.search(r'href="/(sessions/[^"]+\?words=\d+[^"]*)#stream"', older)
-            if link is None:
-                break
-            older = part(whole(board, link[1].replace("&amp;", "&")), "stream")
+        newest = part(board, session, "words")
+        every = board.get(f"{session}?part=words&all=1")
 
-    assert [str(number) for number in (201, *range(199, -1, -1))] == seen
-    assert "newer ones are left out" in older
-    assert "newer ones are left out" not in newest
-    assert len(newest) < 100_000
+    seen = re.findall(r"word (\d+)", newest)
+    assert [str(number) for number in (*range(141, 200), 201)] == seen
+    assert "earlier entries" in newest
+    assert 201 == len(re.findall(r"word \d+", every))
+    assert "earlier entries" not in every
+    assert len(newest) < 20_000
 
 
 def test_addresses_of_no_session_are_not_found(project: LoopProject) -> None:
     with running_board(project.root) as board:
-        paths = ("sessions/x", "sessions/..%2f..%2fdb", "sessions/%00", "sessions/" + "a" * 300)
+        paths = ("agents/x", "agents/..%2f..%2fdb", "agents/%00", "agents/" + "a" * 300)
         answers = [board.ask("GET", path).status for path in paths]
-        strange = board.ask("GET", f"sessions/new?{urlencode({'task': MARKUP})}")
+        strange = board.get(f"agents/start?{urlencode({'task': MARKUP, 'parallel': MARKUP})}")
+        typed = board.get(f"agents/start?{urlencode({'parallel': MARKUP})}")
 
     assert [404] * 4 == answers
-    assert "<script>alert" not in strange.text
+    assert "<script>alert" not in strange + typed
 
 
-def test_nobody_else_starts_or_stops_anything(project: LoopProject) -> None:
+def test_other_sites_and_users_start_and_stop_nothing(project: LoopProject) -> None:
     with running_board(project.root) as board:
         forged = {"Origin": "http://evil.example"}
-        paths = ("sessions/start", "sessions/stop", "sessions/undo", "loop/start", "loop/ask")
+        paths = ("agents/start", "agents/x/stop", "loop/ask")
         refused = [board.post(path, START, **forged).status for path in paths]
-        got = [board.ask("GET", path).status for path in paths]
+        got = [board.ask("GET", path).status for path in paths[1:]]
         board.cookie = "none=none"
         without = [board.post(path, START).status for path in paths]
 
-    assert ([403] * 5, [403] * 5) == (refused, without)
-    assert [405] * 5 == got
+    assert ([403] * 3, [403] * 3) == (refused, without)
+    assert [405] * 2 == got
     assert [] == stored_sessions(project.root)
 
 
-def test_what_is_stored_of_a_session_is_text(project: LoopProject) -> None:
+def test_the_record_of_a_session_is_shown_as_text(project: LoopProject) -> None:
     names = ("recipe", "discipline", "feature", "agent", "model", "outcome", "worktree", "merged")
     query(
         project.root,
@@ -265,13 +259,11 @@ def test_what_is_stored_of_a_session_is_text(project: LoopProject) -> None:
         *[MARKUP] * 3,
     )
     with running_board(project.root) as board:
-        page = whole(board, "sessions/s-1")
-        undo = whole(board, "sessions/s-1/undo")
+        page, screen = board.get("agents/s-1"), board.get("agents")
 
     assert "&lt;script&gt;alert(1)" in page
-    assert "<script>alert" not in page + undo
-    assert "<b>bold" not in page + undo
-    assert "git has no commit" in page or "git has no record" in page
+    assert "<script>alert" not in page + screen
+    assert "<b>bold" not in page + screen
 
 
 def test_no_module_of_the_project_is_run_by_a_start(project: LoopProject, tmp_path: Path) -> None:
@@ -284,22 +276,17 @@ def test_no_module_of_the_project_is_run_by_a_start(project: LoopProject, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
-def test_tasks_that_are_ready_lead_to_their_start(project: LoopProject) -> None:
-    query(project.root, "UPDATE tasks SET title = ?, priority = 'high' WHERE id = 2", MARKUP)
-    query(project.root, "UPDATE tasks SET status = 'done' WHERE id = 1")
+def test_words_of_a_custom_agent_are_shown_as_text(tmp_path: Path) -> None:
+    """Its transcript has a JSON object on each line."""
+    script = 'echo Hello; echo \'{"turns": 3, "cost_usd": 0.2}\''
+    agent = f"[loop.agents.own]\ncommand = {json.dumps(['sh', '-c', script])}\n"
+    project = LoopProject(tmp_path, 1, {}, config=agent)
     with running_board(project.root) as board:
-        form = part(whole(board, "sessions/new"), "start")
+        session = started(board, agent="own")
+        assert is_over(board, session, "left open")
+        words, facts = part(board, session, "words"), part(board, session, "facts")
 
-    assert 'href="/sessions/new?task=2"' in form
-    assert 'href="/sessions/new?task=1"' not in form
-    assert "&lt;script&gt;" in form
-
-
-def test_a_task_leads_to_its_start_and_to_its_sessions(project: LoopProject) -> None:
-    with running_board(project.root) as board:
-        before = whole(board, "tasks/1")
-        session = started(board)
-        after = whole(board, "tasks/1")
-
-    assert 'href="/sessions/new?task=1"' in before
-    assert 2 == after.count(f'href="/sessions/{session}"')  # as its holder, and among its sessions
+    assert "<p>Hello</p>" in words
+    assert "cost_usd" not in words
+    assert "{&#34;type" not in words
+    assert "$0.20" in facts

@@ -8,6 +8,7 @@ from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Barrier, Thread
+from urllib.parse import urlencode
 
 import pytest
 from board_browsers import PLACES, Elements, Running, running_board
@@ -15,20 +16,19 @@ from command_line import initialized
 from driving import query
 from starlette.routing import Route
 
-from ralphgen.board.page import SECTIONS
-from ralphgen.board.project import Board
-from ralphgen.board.sections import report
-from ralphgen.board.server import Site
+from ralphgen.board.app import Site
+from ralphgen.board.live import Board
+from ralphgen.board.project import address_of, report
 from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow
 MARKUP = (
     "</title></textarea></script><script>window.hit = 1</script>",
     "\"'><img src=x onerror=window.hit=2><base href=//evil.example>",
-    "</template></select></option></svg><style>*{display:none}</style>&lt;b&gt;",
+    "</template></select></option></svg><style>*{display:none}</style>&lt;blink&gt;",
 )
-OURS = {"/assets/board.js", "/assets/keys.js"}
-FOREIGN = {"base", "embed", "iframe", "img", "object", "b"}
+OURS = {f"/assets/{name}.js" for name in ("board", "project", "tasks")}
+FOREIGN = {"base", "embed", "iframe", "img", "object", "blink"}
 STOPS_ALL = "mcp_tool_overrides"  # an unreadable one prevents generating servers
 FORGED: tuple[dict[str, str], ...] = (
     {},
@@ -127,19 +127,24 @@ def test_the_rows_hold_what_they_are_meant_to(filled: Path) -> None:
         assert 3 == count, column
 
 
-@pytest.mark.parametrize("place", PLACES)
+OF_TASKS = ("tasks/{}", "tasks/{}?part=pane", "tasks/{}/edit", "tasks/{}/status", "agents/s-{}")
+
+
+@pytest.mark.parametrize("place", [*PLACES, "project/disciplines", "project/edit", "tasks/new"])
+def test_no_field_of_any_table_becomes_markup(board: Running, place: str) -> None:
+    assert harmless(board.get(place))
+
+
+@pytest.mark.parametrize("place", OF_TASKS)
 @pytest.mark.parametrize("task", range(1, len(MARKUP) + 1))
-def test_no_field_of_any_table_becomes_markup(board: Running, place: str, task: int) -> None:
-    page = board.get(f"{place}?task={task}")
-    while "data-late" in page:
-        page = board.get(f"{place}?task={task}")
-
-    assert harmless(page)
+def test_no_field_of_a_task_becomes_markup(board: Running, place: str, task: int) -> None:
+    assert harmless(board.get(place.format(task)))
 
 
-@pytest.mark.parametrize("name", SECTIONS)
-def test_no_section_alone_has_any(board: Running, name: str) -> None:
-    assert harmless(board.get(f"sections/{name}?task=1"))
+@pytest.mark.parametrize("name", MARKUP)
+def test_no_name_of_a_discipline_becomes_markup(board: Running, name: str) -> None:
+    assert harmless(board.get(address_of(name)))
+    assert harmless(board.get(f"project/access?{urlencode({'discipline': name})}"))
 
 
 def test_no_report_has_any(filled: Path) -> None:

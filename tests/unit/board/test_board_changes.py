@@ -11,7 +11,7 @@ import pytest
 from driving import create_project, query
 from making_sessions import opened
 
-from ralphgen.board.project import PACE, ChangeWatch, Marks
+from ralphgen.board.live import PACE, ChangeWatch, Marks
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import DATABASE, FOLDER, SESSIONS
 from ralphgen.runtime.session import LOCK
@@ -46,7 +46,7 @@ def watched(
     tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Watched:
     """A project in each journal mode, whose files never settle while the test runs."""
-    monkeypatch.setattr("ralphgen.board.project.SETTLED", 1e9)
+    monkeypatch.setattr("ralphgen.board.live.SETTLED", 1e9)
     root = create_project(tmp_path / "a project")
     query(root, f"PRAGMA journal_mode = {request.param}")
     return Watched(root)
@@ -194,7 +194,7 @@ def test_a_file_that_has_settled_counts_once_more(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its time would not distinguish two writes in quick succession."""
-    monkeypatch.setattr("ralphgen.board.project.SETTLED", -1.0)
+    monkeypatch.setattr("ralphgen.board.live.SETTLED", -1.0)
 
     assert "status" in watched.moved(later=True)
     assert set() == watched.moved(later=True)

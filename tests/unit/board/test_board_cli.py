@@ -112,7 +112,9 @@ def test_it_ends_while_it_looks_everything_over(root: Path) -> None:
     with board_process(root) as board, ExitStack() as stack:
         stack.enter_context(board.asked("GET", "events"))
         form = "application/x-www-form-urlencoded"
-        connection = board.sent("POST", "diagnosis", {"Origin": board.origin, "Content-Type": form})
+        connection = board.sent(
+            "POST", "project/diagnose", {"Origin": board.origin, "Content-Type": form}
+        )
         stack.callback(connection.close)
         code, _, words = board.end()
 
@@ -122,7 +124,7 @@ def test_it_ends_while_it_looks_everything_over(root: Path) -> None:
 def test_it_does_not_wait_for_what_a_client_never_sends(root: Path) -> None:
     with board_process(root) as board:
         given = {"Origin": board.origin, "Content-Length": "10"}
-        with closing(board.sent("POST", "regenerate", given)):
+        with closing(board.sent("POST", "project/regenerate", given)):
             board.get()  # by then the other one has been looked at
             code, _, words = board.end()
 
@@ -202,14 +204,15 @@ def test_no_other_user_is_let_in_by_a_cookie_of_ours(
     before = (root / ".ralph/mcp/policy.py").read_bytes()
     (root / ".ralph/mcp/policy.py").unlink()
     request = (
-        f"POST /regenerate HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\nCookie: {board.cookie}\r\n"
+        f"POST /project/regenerate HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n"
+        f"Cookie: {board.cookie}\r\n"
         f"Origin: {board.origin}\r\nContent-Length: 0\r\n\r\n"
     )
     with closing(socket.create_connection(("127.0.0.1", board.port))) as own:
         os.fchown(own.fileno(), NOBODY, NOBODY)
         own.sendall(request.encode())
         answer = b"" if leaves else own.recv(1000)
-    board.get("sections/status")
+    board.get("project")
 
     assert leaves or b"HTTP/1.1 403 " == answer[:13]
     assert not (root / ".ralph/mcp/policy.py").exists()

@@ -6,27 +6,29 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from colours import VISIONS, Triple, ciede2000, contrast, distance
+from colours import Triple, ciede2000, contrast, distance
 
-from ralphgen.board.sections import SHEET
+from ralphgen.board.project import ASSETS
+from ralphgen.board.render import environment
 
-STATUSES = ("done", "in-progress", "blocked", "draft", "pending", "skipped", "other")
-STATES = ("visible", "narrowed", "bound", "removed")
-GROUNDS = ("ground", "surface", "raised")
+MEANINGS = ("done", "stop", "ask", "run")
+GROUNDS = ("bg", "panel", "sunk")
+MARK, TEXT = 3.0, 4.5
 APART = 15.0
 """By CIEDE2000: about 2 is seen side by side, 15 from one end of the page to the other."""
-MARK, TEXT = 3.0, 4.5
 Colours = Mapping[str, str]
 
 
-def schemes(sheet: Path = SHEET) -> dict[str, Colours]:
+def schemes(sheet: Path = ASSETS / "board.css") -> dict[str, Colours]:
     """The named colours of the sheet, in light and in dark."""
-    text = sheet.read_text(encoding="utf-8")
-    light, dark = (
-        dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", block))
-        for block in re.findall(r":root \{(.*?)\}", text, re.DOTALL)[:2]
+    found = re.findall(
+        r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)",
+        sheet.read_text(encoding="utf-8"),
     )
-    return {"light": light, "dark": dark}
+    return {
+        "light": {name: light for name, light, _ in found},
+        "dark": {name: dark for name, _, dark in found},
+    }
 
 
 SCHEMES = pytest.mark.parametrize("colours", schemes().values(), ids=schemes())
@@ -55,42 +57,37 @@ def test_red_and_green_are_close_without_the_cones_that_tell_them() -> None:
     assert without < plain / 3
 
 
-@pytest.mark.parametrize("vision", VISIONS)
 @SCHEMES
-def test_every_two_statuses_differ(colours: Colours, vision: str) -> None:
+def test_every_two_meanings_differ(colours: Colours) -> None:
     close = {
         (one, other): round(apart, 1)
-        for one, other in combinations(STATUSES, 2)
-        for apart in [distance(colours[one], colours[other], vision)]
+        for one, other in combinations(MEANINGS, 2)
+        for apart in [distance(colours[one], colours[other])]
         if apart < APART
     }
 
     assert {} == close
 
 
-@SCHEMES
-def test_every_mark_is_seen_on_what_is_behind_it(colours: Colours) -> None:
-    marks = (*STATUSES, *STATES, "absent", "accent", "edge")
-    faint = {
-        (mark, ground): round(found, 2)
-        for mark in marks
-        for ground in GROUNDS
-        for found in [contrast(colours[mark], colours[ground])]
-        if found < MARK
-    }
+def test_every_meaning_has_a_shape_for_those_who_do_not_tell_the_colours() -> None:
+    drawn = environment().globals["ui"].mark
+    shapes = {meaning: re.sub(r'class="[^"]*"', "", drawn(meaning)) for meaning in MEANINGS}
 
-    assert {} == faint
+    assert len(MEANINGS) == len({*shapes.values()})
+    assert all(f"c-{meaning}" in drawn(meaning) for meaning in MEANINGS)
+
+
+@SCHEMES
+def test_every_edge_is_seen_on_what_is_behind_it(colours: Colours) -> None:
+    assert all(contrast(colours["edge"], colours[ground]) >= MARK for ground in GROUNDS)
 
 
 @SCHEMES
 def test_every_text_can_be_read_on_what_is_behind_it(colours: Colours) -> None:
-    washed = [(state, f"{state}-wash") for state in (*STATES, "accent")]
-    plain = [
-        (ink, ground) for ink in ("ink", "soft", *STATES, "absent", "accent") for ground in GROUNDS
-    ]
+    pairs = [(ink, ground) for ink in ("ink", "soft", "accent", *MEANINGS) for ground in GROUNDS]
     faint = {
         pair: round(found, 2)
-        for pair in [*plain, *washed, ("accent-ink", "accent"), ("ink", "visible-wash")]
+        for pair in [*pairs, ("on-accent", "accent"), ("ink", "wash"), ("accent", "wash")]
         for found in [contrast(*(colours[name] for name in pair))]
         if found < TEXT
     }
@@ -98,15 +95,9 @@ def test_every_text_can_be_read_on_what_is_behind_it(colours: Colours) -> None:
     assert {} == faint
 
 
-def test_every_status_has_a_sign_besides_its_colour() -> None:
-    sheet = SHEET.read_text(encoding="utf-8")
-    rules = {
-        name: re.findall(
-            rf"^\.{name.replace('-', '_')} {{\n(.*?)}}", sheet, re.DOTALL | re.MULTILINE
-        )
-        for name in STATUSES
-    }
-    signs = {name: re.findall("--sign: (.*);", rule) for name, (rule,) in rules.items()}
+def test_every_state_of_the_grid_has_a_shape() -> None:
+    sheet = (ASSETS / "project.css").read_text(encoding="utf-8")
+    states = ("narrowed", "bound", "removed", "absent")
+    rules = {re.findall(rf"\[data-state={state}\] \.cell {{(.*?)}}", sheet)[0] for state in states}
 
-    assert len(STATUSES) == len({sign for (sign,) in signs.values()})
-    assert all(f"var(--{name})" in rule for name, (rule,) in rules.items())
+    assert len(states) == len({re.sub(r"--[a-z-]+", "", rule) for rule in rules})

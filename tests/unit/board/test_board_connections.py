@@ -11,8 +11,8 @@ from board_browsers import Running, board_process, running_board
 from driving import create_project
 from lifelines import PATIENCE
 
-from ralphgen.board import sections, server
-from ralphgen.board.server import quiet_log
+from ralphgen.board import guard, project
+from ralphgen.board.app import quiet_log
 from ralphgen.doctor import CheckResult
 
 MOST_FILES = 256
@@ -28,7 +28,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def hasty(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """A board with a short patience."""
-    monkeypatch.setattr(server, "PATIENCE", SOON)
+    monkeypatch.setattr(guard, "PATIENCE", SOON)
     with running_board(root) as board:
         yield board
 
@@ -64,7 +64,7 @@ def test_idle_connections_of_others_do_not_silence_it(root: Path) -> None:
 @pytest.mark.slow
 def test_of_too_many_that_ask_for_nothing_the_first_is_ended(root: Path) -> None:
     with running_board(root) as board, ExitStack() as stack:
-        idle = [stack.enter_context(connect(board)) for _ in range(server.MOST_WAITING + 2)]
+        idle = [stack.enter_context(connect(board)) for _ in range(guard.MOST_WAITING + 2)]
         for client in idle[2:]:
             client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n\r\n".encode())
         first, second, *others = [client.recv(8) for client in idle]
@@ -77,7 +77,7 @@ def test_of_too_many_that_ask_for_nothing_the_first_is_ended(root: Path) -> None
 def test_who_listens_stays_however_many_others_come(root: Path) -> None:
     with running_board(root) as board, ExitStack() as stack:
         stream = stack.enter_context(board.asked("GET", "events"))
-        for _ in range(2 * server.MOST_WAITING):
+        for _ in range(2 * guard.MOST_WAITING):
             stack.enter_context(connect(board))
         (root / ".ralph" / "progress.txt").write_text("- done\n", encoding="utf-8")
 
@@ -117,9 +117,9 @@ def test_who_is_kept_waiting_is_not_ended(hasty: Running, monkeypatch: pytest.Mo
     """Doctor may take longer than a client."""
     with connect(hasty) as idle:
         found = CheckResult("server", "ok")
-        monkeypatch.setattr(sections, "examine", lambda _: [found] * ended(idle))
+        monkeypatch.setattr(project, "examine", lambda _: [found] * ended(idle))
 
-        assert "1 checks ran" in hasty.follow(hasty.post("diagnosis"))
+        assert "1 checks ran" in hasty.follow(hasty.post("project/diagnose"))
 
 
 def test_what_nothing_has_explained_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,12 +72,7 @@ def test_both_places_are_shown_as_they_are(project: Path) -> None:
         found.disabled,
         found.other_disabled,
     )
-    assert ("backend", "Backend", "#ea7805", ()) == (
-        found.name,
-        found.display_name,
-        found.color,
-        found.problems,
-    )
+    assert ("backend", "Backend", ()) == (found.name, found.display_name, found.problems)
 
 
 def test_all_disciplines_are_there_by_name_and_nobody_else(project: Path) -> None:
@@ -216,7 +211,6 @@ def test_a_hostile_name_stays_what_it_is_and_is_shown_on_one_line(own: Path, nam
 
     assert found.shown.isprintable()
     assert found.display_name.isprintable()
-    assert "" == found.color
     assert all(row.place.isprintable() for row in found.servers or ())
 
 
@@ -245,7 +239,7 @@ def test_tables_of_the_least_schema_are_enough(tmp_path: Path) -> None:
     query(tmp_path, "INSERT INTO disciplines VALUES ('only')")
     (found,) = read_disciplines(tmp_path).rows
 
-    assert ("only", "only", "") == (found.name, found.display_name, found.color)
+    assert ("only", "only") == (found.name, found.display_name)
 
 
 @pytest.mark.parametrize("text", ["", "CREATE TABLE other (x)"], ids=["no database", "no table"])

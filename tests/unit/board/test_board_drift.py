@@ -11,7 +11,7 @@ from command_line import initialized, ralphgen, ran, run_sql, snapshot, texts
 from driving import quiet
 
 from ralphgen.board.discipline_forms import regenerate
-from ralphgen.board.overview import Drifted, drift
+from ralphgen.board.project import Drifted, drift
 from ralphgen.doctor import examine
 from ralphgen.kits.project import Project
 

@@ -12,14 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.board.discipline_forms import (
+    DisciplineForm,
     Edit,
     FormError,
     Server,
     Variable,
-    parse_edit,
     problems_of,
 )
 from ralphgen.board.disciplines import RESERVED, DisciplineView, ServerRow, read_disciplines
+from ralphgen.board.text import Form
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.server import full_catalog
@@ -32,7 +33,6 @@ SAW = DisciplineView(
     name="backend",
     shown="backend",
     display_name="Backend",
-    color="",
     servers_home="database",
     servers=(ServerRow("docs", "docs-server", (), ("KEY", "TOKEN"), "here"),),
     other_servers=(ServerRow("search", "find", (), (), "the config"),),
@@ -190,59 +190,54 @@ def test_the_rules_are_those_of_sessions(servers: tuple[Server, ...]) -> None:
     assert readable == (not problems_of(edit(servers=servers), SAW, CATALOG))
 
 
-def sent(**changes: object) -> bytes:
-    return json.dumps({"discipline": "backend", "fingerprint": "f", **changes}).encode()
+FIELDS = (("discipline", "backend"), ("fingerprint", "f"))
 
 
-def test_what_a_page_sends_is_an_edit() -> None:
-    env = [{"name": "KEY"}, {"name": "K", "value": "v"}]
-    body = sent(servers=[{"name": "docs", "command": "x", "env": env, "was": 0}], disabled=None)
+def sent(*fields: tuple[str, str]) -> DisciplineForm:
+    return DisciplineForm(Form((*FIELDS, *fields)))
 
+
+def test_a_form_is_an_edit_without_its_blank_rows() -> None:
+    form = sent(
+        *(("edits", "servers"), ("servers.0.was", "0"), ("servers.0.name", " docs ")),
+        *(("servers.0.command", "x"), ("servers.0.args", "-y 'a b'")),
+        *(("servers.0.env.0.name", "KEY"), ("servers.0.env.0.value", "")),
+        *(("servers.0.env.2.name", "K"), ("servers.0.env.2.value", "v")),
+        *(("servers.0.env.3.name", ""), ("servers.0.env.3.value", "")),
+        *(("servers.1.name", ""), ("servers.1.command", "")),
+        *(("servers.2.was", "1"), ("servers.2.name", "gone"), ("servers.2.remove", "1")),
+        *(("disabled", "sign"), ("prose", "description"), ("description", "Text")),
+    )
     kept = (Variable(name="KEY"), Variable(name="K", value="v"))
-    wanted = Server(name="docs", command="x", env=kept, was=0)
-    assert edit(servers=(wanted,)) == parse_edit(body)
+    wanted = Server(name="docs", command="x", args=("-y", "a b"), env=kept, was=0)
+
+    assert edit(servers=(wanted,), prose={"description": "Text"}) == form.edit()
 
 
-BAD_BODIES: dict[str, tuple[bytes, str, str]] = {
-    "no JSON": (b"{" + PRIVATE.encode(), "", "the text is not valid JSON"),
-    "no UTF-8": (b'{"discipline": "\xff"}', "", "the text is not valid JSON"),
-    "nothing": (b"", "", "the text is not valid JSON"),
-    "deep": (b"[" * 100_000, "", "the text is not valid JSON"),
-    "long": (b" " * 1_000_001, "", "longer than 1,000,000 bytes"),
-    "half a character": (b'{"discipline": "\\ud800"}', "", "the text is not valid JSON"),
-    "a list": (f'["{PRIVATE}"]'.encode(), "", "expected a table"),
-    "no fingerprint": (b'{"discipline": "x"}', "fingerprint", "the field is missing"),
-    "servers in a text": (sent(servers=PRIVATE), "servers", "expected a list"),
-    "a server in a list": (sent(servers=[[PRIVATE]]), "servers.0", "expected a table"),
-    "a value in a list": (
-        sent(servers=[{"name": "x", "command": "y", "env": [{"name": "K", "value": [PRIVATE]}]}]),
-        "servers.0.env.0.value",
-        "expected a string in quotes",
-    ),
-    "variables in an object": (
-        sent(servers=[{"name": "x", "command": "y", "env": {PRIVATE: PRIVATE}}]),
-        "servers.0.env",
-        "expected a list",
-    ),
-    "an unknown field": (
-        sent(servers=[{"name": "x", "command": "y", PRIVATE: 1}]),
-        "servers.0",
-        "unknown field",
-    ),
-    "a position that is true": (
-        sent(servers=[{"name": "x", "command": "y", "was": True}]),
-        "servers.0.was",
-        "expected a number",
-    ),
-}
+@pytest.mark.parametrize("was", ["x", "-1", "1" * 10, "", "1.0"])
+def test_a_position_that_is_none_is_of_a_new_server(was: str) -> None:
+    form = sent(("edits", "servers"), ("servers.0.name", "docs"), ("servers.0.was", was))
+    (found,) = form.edit().servers or ()
+
+    assert found.was is None
 
 
-@pytest.mark.parametrize(("body", "field", "text"), BAD_BODIES.values(), ids=BAD_BODIES)
-def test_what_is_no_edit_is_refused_without_its_values(body: bytes, field: str, text: str) -> None:
+def test_an_open_quote_is_said_at_its_field_without_its_words() -> None:
+    fields = (("servers.7.name", "docs"), ("servers.7.args", f"'{PRIVATE}"))
     with pytest.raises(FormError) as caught:
-        parse_edit(body)
+        sent(("edits", "servers"), *fields).edit()
     (problem,) = caught.value.problems
 
-    assert (field, True) == (problem.field, text in problem.text), problem
-    assert PRIVATE not in f"{caught.value!r}{caught.value}{problem}{caught.value.__cause__}"
-    assert caught.value.__context__ is None
+    assert ("servers.7.args", "the arguments have an open quote") == (problem.field, problem.text)
+    assert PRIVATE not in f"{caught.value!r}{problem}"
+
+
+def test_a_problem_is_shown_at_the_row_that_it_is_about() -> None:
+    form = sent(
+        *(("edits", "servers"), ("edits", "disabled"), ("disabled", "no")),
+        *(("servers.4.name", "a b"), ("servers.4.command", "x")),
+        *(("servers.9.name", "docs"), ("servers.9.command", "x"), ("servers.9.env.5.name", "K")),
+    )
+    found = [form.shown(one).field for one in problems_of(form.edit(), SAW, CATALOG)]
+
+    assert ["servers.4.name", "servers.9.env.5.value", "disabled"] == found

@@ -15,7 +15,7 @@ from driving import create_project, query
 from lifelines import PATIENCE
 from making_sessions import opened
 
-from ralphgen.board.project import Board
+from ralphgen.board.live import Board
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +86,7 @@ def listening(
 
 
 def rename(root: Path, title: str) -> None:
-    query(root, "UPDATE tasks SET title = ? WHERE id = 1", title)
+    query(root, "UPDATE features SET display_name = ?", title)
 
 
 def test_it_is_a_stream_of_events(board: Running) -> None:
@@ -110,7 +110,7 @@ def test_what_is_drawn_after_it_was_told_of_is_new(board: Running, root: Path) -
         rename(root, "Quite new")
         page.hears("status")
 
-        assert "Quite new" in board.get("sections/status")
+        assert "Quite new" in board.get("project?part=features")
 
 
 def test_a_session_that_is_made_is_told_of(board: Running, root: Path) -> None:
@@ -124,16 +124,16 @@ def test_a_change_of_the_config_is_told_of(board: Running, root: Path) -> None:
     with listening(board) as page:
         (root / ".ralph/ralphgen.toml").write_text('kits = ["ralph", "acm"]\n', encoding="utf-8")
 
-        assert page.hears("matrix", "drift", "disciplines")
-        assert "acm" in board.get("sections/matrix")
+        assert page.hears("matrix", "drift")
+        assert "acm" in board.get("project/access")
 
 
 def test_an_action_is_told_of_to_the_other_pages(
     board: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.sections.examine", lambda _: iter(()))
+    monkeypatch.setattr("ralphgen.board.project.examine", lambda _: iter(()))
     with listening(board) as page:
-        board.act("diagnosis")
+        board.act("project/diagnose")
 
         assert page.hears("diagnosis")
 

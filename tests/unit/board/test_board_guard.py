@@ -5,13 +5,14 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
-from board_browsers import Answer, Running, running_board
+from board_browsers import PLACES, Answer, Running, running_board
 from command_line import texts
 from driving import create_project
 
-from ralphgen.board.server import AccessGuard
+from ralphgen.board.guard import AccessGuard
 
 LIMIT = 256 * 1024
 HEADERS = {
@@ -138,7 +139,9 @@ def test_another_host_is_refused_even_with_the_cookie(board: Running, host: str)
 def test_the_machine_may_be_called_localhost(board: Running) -> None:
     host = f"localhost:{board.port}"
     seen = board.ask("GET", "", {"Host": host})
-    acted = board.post("regenerate", Host=host, Origin=f"http://{host}", Accept="application/json")
+    acted = board.post(
+        "project/regenerate", Host=host, Origin=f"http://{host}", Accept="application/json"
+    )
 
     assert (200, 200) == (seen.status, acted.status)
 
@@ -174,7 +177,7 @@ def test_a_request_of_no_host_is_refused(board: Running) -> None:
     ],
 )
 @pytest.mark.parametrize(
-    "path", ["regenerate", "diagnosis", "sessions/end", "disciplines/save", "x"]
+    "path", ["project/regenerate", "project/diagnose", "tasks/1/accept", "project/edit", "x"]
 )
 def test_another_page_can_do_nothing(board: Running, path: str, headers: dict[str, str]) -> None:
     given = {name: value.format(port=board.port) for name, value in headers.items()}
@@ -194,7 +197,7 @@ def test_another_page_can_do_nothing(board: Running, path: str, headers: dict[st
 def test_a_page_of_the_board_can(board: Running, headers: dict[str, str]) -> None:
     """A form of a page that gives no referrer has the origin "null"."""
     given = {name: value.format(port=board.port) for name, value in headers.items()}
-    answer = board.ask("POST", "regenerate", given)
+    answer = board.ask("POST", "project/regenerate", given)
 
     assert 303 == answer.status
     assert is_guarded(answer)
@@ -211,7 +214,7 @@ def test_the_page_is_there_to_be_read(board: Running, method: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "path", ["regenerate", "diagnosis", "sessions/end", "disciplines/save", "disciplines/check"]
+    "path", ["project/regenerate", "project/diagnose", "project/check", "tasks/1/accept"]
 )
 def test_an_action_cannot_be_read(board: Running, path: str) -> None:
     answer = board.ask("GET", path)
@@ -232,8 +235,7 @@ def test_only_the_head_of_a_page_may_be_asked_for(board: Running) -> None:
 @pytest.mark.slow
 def test_reading_changes_nothing(board: Running, root: Path) -> None:
     before = texts(root)
-    names = ("matrix", "status", "drift", "disciplines", "sessions", "diagnosis")
-    for path in ("", "?discipline=backend", "?notice=x", *(f"sections/{name}" for name in names)):
+    for path in (*PLACES, "?notice=x", "project/disciplines/backend", "project/edit"):
         board.get(path)
 
     assert before == texts(root)
@@ -242,7 +244,7 @@ def test_reading_changes_nothing(board: Running, root: Path) -> None:
 @pytest.mark.slow
 def test_a_body_that_says_it_is_too_large_is_not_read(board: Running) -> None:
     length = {"Origin": board.origin, "Content-Length": str(LIMIT + 1)}
-    answer = board.ask("POST", "disciplines/check", length)
+    answer = board.ask("POST", "project/check", length)
 
     assert 413 == answer.status
     assert is_guarded(answer)
@@ -252,7 +254,7 @@ def test_a_body_that_says_it_is_too_large_is_not_read(board: Running) -> None:
 def test_a_body_that_does_not_say_how_large_it_is_is_counted(board: Running) -> None:
     with socket.create_connection(("127.0.0.1", board.port)) as client:
         head = (
-            f"POST /disciplines/check HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n"
+            f"POST /project/check HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n"
             f"Cookie: {board.cookie}\r\n"
             f"Origin: {board.origin}\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
@@ -268,10 +270,10 @@ def test_a_body_that_does_not_say_how_large_it_is_is_counted(board: Running) -> 
 @pytest.mark.slow
 def test_a_body_of_the_largest_size_is_read(board: Running) -> None:
     body = "a=".ljust(LIMIT, "x")
-    answer = board.ask("POST", "disciplines/check", {"Origin": board.origin}, body)
+    answer = board.ask("POST", "project/check", {"Origin": board.origin}, body)
 
     assert 400 == answer.status
-    assert "The field &#34;discipline&#34; is missing." in answer.text
+    assert "the field &#34;discipline&#34; is missing" in answer.text
     assert is_guarded(answer)
 
 
@@ -280,8 +282,8 @@ def test_a_body_of_the_largest_size_is_read(board: Running) -> None:
     ("path", "status"),
     [
         ("assets/board.css", 200),
-        ("sections/matrix", 200),
-        ("sections/unknown", 404),
+        ("project/access?part=grid", 200),
+        ("project/access?part=unknown", 404),
         ("assets/unknown.css", 404),
         ("unknown", 404),
     ],
@@ -327,10 +329,11 @@ def test_the_name_of_a_session_leads_to_no_other_folder(
     board: Running, root: Path, name: str
 ) -> None:
     before = texts(root)
-    answer = board.act("sessions/end", {"session": name})
+    address = f"agents/{quote(name, safe='')}"
+    stopped = board.post(f"{address}/stop", Accept="application/json")
 
-    assert not answer["ok"]
-    assert "no session" in answer["problems"][0]["text"]
+    assert stopped.status in {400, 404, 405}
+    assert name == "" or 404 == board.ask("GET", address).status
     assert before == texts(root)
 
 

@@ -1,4 +1,4 @@
-"""The board and its report with extreme input: lone surrogates, endless texts."""
+"""The project's pages and the report with extreme input: lone surrogates, endless texts."""
 
 import json
 import os
@@ -8,18 +8,20 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-from board_browsers import board_process, hidden, part, running_board
+from board_browsers import PLACES, board_process, hidden, notice_in, running_board
 from command_line import ralphgen
 from driving import create_project, query
-from making_sessions import opened
+
+from ralphgen.board.project import address_of
 
 pytestmark = pytest.mark.slow
 
 HALF = "\ud800"
 ENDLESS = "x" * 1_000_000
-SECTIONS = ("matrix", "status", "record", "drift", "disciplines", "sessions", "diagnosis")
+PARTS = ("project?part=features", "project/access?part=grid", "project/health?part=files")
 
 
 @pytest.fixture(scope="module")
@@ -45,21 +47,22 @@ def halves(root: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_half_a_character_takes_no_section_away(halves: Path) -> None:
+def test_half_a_character_takes_no_page_away(halves: Path) -> None:
     with running_board(halves) as board:
-        page = board.everything("?discipline=backend")
-
-        for name in SECTIONS:
-            assert f'<section id="{name}"' in board.get(f"sections/{name}?discipline=backend")
-    assert "\ufffd" in part(page, "disciplines")
+        assert "\ufffd" in board.get("project/disciplines/backend")
+        assert "cannot be used" in board.get("project/access") or "ud800" in board.get(
+            "project/access"
+        )
+        for place in ("project", "project/disciplines", "project/health"):
+            board.get(place)
     (halves / ".ralph/db/ralph.db").write_bytes(b"none")  # then the folder's name is the title
     with running_board(halves) as board:
-        assert "Overview \u2013 \ufffd" in board.get("")
+        assert "\ufffd</bdi>" in board.get("project")
 
 
 def test_half_a_character_keeps_no_action_from_saying_what_it_did(halves: Path) -> None:
     with running_board(halves) as board:
-        found = board.act("regenerate")
+        found = board.act("project/regenerate")
 
     assert not found["ok"]
     assert r'"\ud800"' in found["problems"][0]["text"]
@@ -86,17 +89,32 @@ def test_no_report_says_where_the_project_lies(root: Path, tmp_path: Path) -> No
 
 def test_endless_names_are_cut(root: Path) -> None:
     query(root, "UPDATE tasks SET title = ?", ENDLESS)
+    query(root, "UPDATE features SET display_name = ?", ENDLESS)
     query(root, "UPDATE disciplines SET display_name = ?", ENDLESS)
     query(root, "UPDATE metadata SET project_title = ?", ENDLESS)
-    session = opened(root, "task_execution", task=1)
-    context = root / ".ralph/mcp/sessions" / session.session_id / "context.json"
-    facts = json.loads(context.read_text(encoding="utf-8"))
-    context.write_text(json.dumps({**facts, "discipline": ENDLESS}), encoding="utf-8")
     with running_board(root) as board:
-        page = board.everything("?discipline=backend")
+        sizes = {place: len(board.get(place)) for place in (*PLACES, "project/disciplines/backend")}
 
-    assert len(page) < 300_000
+    assert all(size < 100_000 for size in sizes.values()), sizes
     assert len(ralphgen("board", "-C", root, "--export", "-").stdout) < 300_000
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "", "a b?c#d%2f", "check", "é\u2028", "<x>"])
+def test_a_discipline_of_any_name_has_an_address(root: Path, name: str) -> None:
+    sql = "INSERT INTO disciplines (name, display_name, acronym, icon, color) VALUES (?,?,?,?,?)"
+    query(root, sql, name, "Odd one", "X", "i", "c")
+    with running_board(root) as board:
+        (listed,) = {
+            part.partition('"')[0].replace("&amp;", "&")
+            for part in board.get("project/disciplines").split('href="')[1:]
+            if "Odd one" in part.partition("</li>")[0]
+        }
+        page = board.get(listed.replace("é", quote("é")))
+        fields = {"discipline": name, "fingerprint": hidden(page, "fingerprint")}
+        saved = board.act(address_of(name), {**fields, "edits": "disabled", "disabled": "sign"})
+
+    assert name == hidden(page, "discipline")
+    assert saved["ok"], saved
 
 
 def test_who_asks_often_while_the_database_is_locked_waits_no_longer(root: Path) -> None:
@@ -107,10 +125,10 @@ def test_who_asks_often_while_the_database_is_locked_waits_no_longer(root: Path)
     ):
         other.execute("PRAGMA journal_mode = delete")
         other.execute("BEGIN EXCLUSIVE")
-        found = list(browsers.map(board.get, ["sections/status"] * 20))
+        found = list(browsers.map(board.get, ["project"] * 20))
         other.rollback()
 
-    assert 20 == sum("is locked by another process" in section for section in found)
+    assert 20 == sum("is locked by another process" in page for page in found)
 
 
 def test_what_was_typed_for_other_servers_is_refused_as_often_as_it_is_sent(root: Path) -> None:
@@ -122,17 +140,17 @@ def test_what_was_typed_for_other_servers_is_refused_as_often_as_it_is_sent(root
     sql = "UPDATE disciplines SET mcp_servers = ? WHERE name = 'backend'"
     query(root, sql, json.dumps([first, second]))
     with running_board(root) as board:
-        seen = hidden(board.get("sections/disciplines?discipline=backend"), "fingerprint")
+        seen = hidden(board.get("project/disciplines/backend"), "fingerprint")
         query(root, sql, json.dumps([second, first]))
         typed = [("discipline", "backend"), ("edits", "servers"), ("servers.0.was", "0")]
         typed += [("servers.0.name", "one"), ("servers.0.command", "mine")]
         typed += [("servers.0.env.0.name", "KEY")]
-        again = board.post("disciplines/save", [*typed, ("fingerprint", seen)]).text
-        shown = hidden(part(again, "disciplines"), "fingerprint")
+        again = board.post("project/disciplines/backend", [*typed, ("fingerprint", seen)]).text
+        shown = hidden(again, "fingerprint")
         typed.append(("fingerprint", shown))
-        found = board.post("disciplines/save", typed, Accept="application/json")
+        found = board.post("project/disciplines/backend", typed, Accept="application/json")
 
-    assert "someone else changed the discipline" in again
+    assert "someone else changed the discipline" in notice_in(again)
     assert 409 == found.status
     ((stored,),) = query(root, "SELECT mcp_servers FROM disciplines WHERE name = 'backend'")
     assert [second, first] == json.loads(stored)

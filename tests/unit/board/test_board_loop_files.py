@@ -1,4 +1,4 @@
-"""Files of loops and sessions as an agent could have left them: they keep no page from anybody."""
+"""Files of loops and sessions as an agent could have left them: no page fails because of them."""
 
 import json
 import os
@@ -10,7 +10,8 @@ import pytest
 from ralphgen.agents.adapters import ClaudeReader, CodexReader, GeminiReader
 from ralphgen.agents.agent import OutputReader
 from ralphgen.board.agents import read_loops
-from ralphgen.board.project import StreamWatch
+from ralphgen.board.live import StreamWatch
+from ralphgen.board.starts import known_options
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.session import LOCK
 from ralphgen.sessions.store import CONTEXT, MARK, ask_to_stop, launcher_of, stored_sessions
@@ -24,25 +25,81 @@ def shelf(tmp_path: Path) -> Path:
     return shelf
 
 
-def test_numbers_of_any_size_leave_a_loop_to_be_seen(tmp_path: Path, shelf: Path) -> None:
-    """An invisible loop could not be stopped there."""
-    huge = 10**400
-    told: list[dict[str, object]] = [
-        {"event": "start", "pid": 1, "options": {}},
-        {"event": "begin", "workers": huge, "agent": "a", "ready": 1},
-        {"event": "end", "worker": 1, "outcome": "done", "task": 1, "cost_usd": huge, "seconds": 1},
-        {"event": "pause", "seconds": float("inf")},
-        {"event": "stop", "reason": "", "outcomes": {}, "cost_usd": huge, "seconds": huge},
-        {"event": "begin", "workers": 50_000_000},
-    ]
+def write_loop(shelf: Path, *told: dict[str, object]) -> None:
     lines = "".join(f"{json.dumps(one)}\n" for one in told)
     (shelf / "loop-20260101T000000Z-00aa.jsonl").write_text(lines, encoding="utf-8")
 
-    found = read_loops(tmp_path).now
+
+def test_numbers_of_any_size_leave_a_loop_visible(tmp_path: Path, shelf: Path) -> None:
+    """An invisible loop could not be stopped there."""
+    huge = 10**400
+    write_loop(
+        shelf,
+        {"event": "start", "pid": 1, "options": {"max_cost": huge, "max_time": "999999d"}},
+        {"event": "begin", "workers": huge, "agent": "a", "ready": 1},
+        {"event": "end", "worker": 1, "outcome": "done", "task": 1, "cost_usd": huge, "seconds": 1},
+        {"event": "pause", "seconds": float("inf")},
+        {"event": "begin", "workers": 50_000_000},
+        {"event": "session", "worker": huge, "session": 7, "task": huge, "title": []},
+    )
+
+    found = read_loops(tmp_path).last
 
     assert found is not None
-    assert len(found.workers) <= 1_000
-    assert (("done", 1),) == found.outcomes
+    assert ("cut off", 1, ()) == (found.state, found.done, found.workers)
+    assert "" == found.stops
+
+
+def test_events_of_a_loop_are_its_state_its_costs_and_its_workers(
+    tmp_path: Path, shelf: Path
+) -> None:
+    options = {"agent": "claude", "parallel": 2, "max_cost": 20.0, "until": "06:40"}
+    ends = [
+        {"event": "end", "time": f"2026-01-01T0{hour}:00:00Z", "worker": 1, "outcome": outcome}
+        for hour, outcome in ((1, "done"), (2, "open"), (3, "skipped"))
+    ]
+    write_loop(
+        shelf,
+        {"event": "start", "time": "2026-01-01T00:00:00Z", "pid": 1, "options": options},
+        {"event": "begin", "time": "2026-01-01T00:00:01Z", "workers": 2, "agent": "claude"},
+        {**ends[0], "cost_usd": 0.5},
+        ends[1],
+        {**ends[2], "estimated_usd": 1.5},
+        {"event": "stop", "time": "2026-01-01T04:00:00Z", "reason": "no task is ready"},
+    )
+
+    found = read_loops(tmp_path).last
+
+    assert found is not None
+    assert ("ended", "no task is ready", 2) == (found.state, found.reason, found.done)
+    assert (20.0, "about $2.00 + 1 unknown", "$1.00") == (
+        found.budget,
+        found.spent,
+        found.per_task,
+    )
+    assert [(1, 0.5, None), (2, None, None), (3, None, 1.5)] == [
+        (at.hour, *costs) for at, *costs in found.points
+    ]
+    assert found.picture is not None
+    assert "of $20.00" in found.picture.summary
+    assert "06:40" == found.options["max_time"]
+    assert (True, "0 s") == (":40:00" in found.stops, found.time_left)
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"parallel": 2, "max_cost": 20.0, "max_time": "", "until": "07:00"}, True),
+        ({"parallel": 0, "max_cost": float("nan"), "max_time": "soon"}, False),
+        ({"parallel": [2], "max_cost": -1, "max_time": 7, "until": {}}, False),
+        ({"parallel": "2; touch x", "max_cost": "1e999"}, False),
+        ([], False),
+    ],
+)
+def test_only_options_that_a_loop_can_have_are_offered_again(given: object, kept: bool) -> None:
+    expected = {"parallel": "2", "max_cost": "20", "max_time": "07:00"}
+
+    assert (expected if kept else {}) == known_options(given)
 
 
 def mark(folder: Path, kind: str) -> int:
@@ -56,7 +113,7 @@ def mark(folder: Path, kind: str) -> int:
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
-def test_a_mark_that_is_no_file_is_none(tmp_path: Path, shelf: Path, kind: str) -> None:
+def test_a_mark_that_is_not_a_file_is_none(tmp_path: Path, shelf: Path, kind: str) -> None:
     """The board looks at the marks of all sessions whenever something may have changed."""
     kept = mark(shelf / "s-1", kind)
     try:
@@ -68,7 +125,7 @@ def test_a_mark_that_is_no_file_is_none(tmp_path: Path, shelf: Path, kind: str) 
 
 
 @pytest.mark.parametrize("name", [CONTEXT, LOCK])
-def test_nobody_waits_for_a_pipe_in_a_session(tmp_path: Path, shelf: Path, name: str) -> None:
+def test_a_pipe_in_a_session_is_not_waited_for(tmp_path: Path, shelf: Path, name: str) -> None:
     os.mkfifo(shelf / "s-1" / name)
     found: list[str] = []
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from board_browsers import Elements, Running, hidden, notice_in, part, running_board
+from board_browsers import Elements, Running, hidden, notice_in, running_board
 from board_edits import editable_project, row
 from command_line import run_sql
 from driving import query
@@ -62,7 +62,7 @@ class TestOnTheBoard:
 
     @staticmethod
     def form(board: Running) -> str:
-        return part(board.get("knowledge?discipline=testing"), "disciplines")
+        return board.get("project/disciplines/testing")
 
     def fields(self, board: Running, **changed: str) -> dict[str, str]:
         """The fields of the form that are needed, with some changed ones."""
@@ -86,13 +86,12 @@ class TestOnTheBoard:
         before = row(root)
         with running_board(root) as board:
             sent = {**self.fields(board), "prose": column, column: text}
-            outcome = board.act("/disciplines/save", sent)
+            outcome = board.act("/project/disciplines/testing", sent)
             html = self.form(board)
-        (area,) = [one for one in Elements(html).of("textarea") if one.get("name") == column]
+        assert column in [one.get("name") for one in Elements(html).of("textarea")]
 
         assert outcome["ok"], outcome
         assert {**before, column: stored} == row(root)
-        assert f"discipline-{column}" == area["id"]
 
     @pytest.mark.thorough
     def test_a_column_of_ones_own_is_there_and_a_hidden_one_is_not(self, root: Path) -> None:
@@ -111,7 +110,7 @@ class TestOnTheBoard:
         with running_board(root) as board:
             html = self.form(board)
             sent = {**self.fields(board), "prose": "private_note", "private_note": "x"}
-            refused = board.act("/disciplines/save", sent)
+            refused = board.act("/project/disciplines/testing", sent)
         names = {one.get("name") for one in Elements(html).of("textarea")}
 
         assert names >= {"persona", "description", "system_prompt", "skills", "conventions"}
@@ -125,12 +124,12 @@ class TestOnTheBoard:
         with running_board(root) as board:
             first = {**self.fields(board), "prose": "conventions", "conventions": "one"}
             second = {**first, "conventions": "two"}
-            assert board.act("/disciplines/save", first)["ok"]
-            answer = board.post("/disciplines/save", second)
+            assert board.act("/project/disciplines/testing", first)["ok"]
+            answer = board.post("/project/disciplines/testing", second)
 
         assert 409 == answer.status
         assert "someone else changed the discipline" in notice_in(answer.text)
-        assert "\ntwo</textarea>" in part(answer.text, "disciplines")
+        assert "\ntwo</textarea>" in answer.text
         assert "one" == row(root)["conventions"]
 
     @pytest.mark.thorough
@@ -144,8 +143,8 @@ class TestOnTheBoard:
             query(root, f"UPDATE disciplines SET {theirs} WHERE name = 'testing'")
             mine = {**texts, "conventions": "two", "description": "mine alone"}
             sent += [*mine.items(), *(("prose", name) for name in columns)]
-            answer = board.post("/disciplines/save", sent)
-            html = part(answer.text, "disciplines")
+            answer = board.post("/project/disciplines/testing", sent)
+            html = answer.text
             shown = {
                 name: html.split(f'name="{name}"')[1]
                 .partition(">\n")[2]
@@ -154,13 +153,13 @@ class TestOnTheBoard:
             }
             again = {**read, "fingerprint": hidden(html, "fingerprint")}
             sent = [*again.items(), *shown.items(), *(("prose", name) for name in columns)]
-            saved = board.act("/disciplines/save", sent)
-        boxes = [one for one in Elements(html).of("div") if "data-now" in one]
+            saved = board.act("/project/disciplines/testing", sent)
+        boxes = [one["data-now"] for one in Elements(html).of("div") if "data-now" in one]
 
         assert 409 == answer.status
         expected = {**mine, "system_prompt": "theirs alone"}
         assert expected == shown
-        assert ["conventions"] == [one["data-now"] for one in boxes if "hidden" not in one]
+        assert ["conventions"] == boxes
         assert ">one</pre>" in html
         assert saved["ok"], saved
         assert expected == {name: row(root)[name] for name in columns}
@@ -181,13 +180,13 @@ class TestOnTheBoard:
                 *(("servers.0.name", "docs"), ("servers.0.command", "docs-server")),
                 *(("disabled", ""), ("skills", "pytest")),
             ]
-            untouched = board.act("/disciplines/save", self.fields(board))
+            untouched = board.act("/project/disciplines/testing", self.fields(board))
             left = row(root)
-            mended = board.act("/disciplines/save", sent)
+            mended = board.act("/project/disciplines/testing", sent)
             after = self.form(board)
         found = row(root)
 
-        assert "What is stored cannot be read" in html
+        assert "The stored value is invalid" in html
         assert PRIVATE not in html
         assert "put one skill on each line" in html
         assert (True, BAD[0]) == (untouched["ok"], left["mcp_servers"])
@@ -195,7 +194,7 @@ class TestOnTheBoard:
         assert "docs-server" == json.loads(found["mcp_servers"])[0]["command"]
         assert '["pytest"]' == found["skills"]
         assert {"additional_disabled": []} == json.loads(found["mcp_tool_overrides"])
-        assert "cannot be read" not in after
+        assert "is invalid" not in after
 
     @pytest.mark.thorough
     def test_what_is_too_long_or_no_text_is_left_as_it_is(self, root: Path) -> None:
@@ -204,7 +203,7 @@ class TestOnTheBoard:
         with running_board(root) as board:
             html = self.form(board)
             sent = {**self.fields(board), "prose": "system_prompt", "system_prompt": "short"}
-            outcome = board.act("/disciplines/save", sent)
+            outcome = board.act("/project/disciplines/testing", sent)
 
         assert "60,001 characters" in html
         assert not outcome["ok"]

@@ -3,6 +3,7 @@
 import json
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -338,7 +339,7 @@ def test_a_server_elsewhere_is_shown_without_secrets_and_keeps_its_address(
     (shown,) = discipline_view(root).servers or ()
     assert ("far", SHOWN.command, (), ("K",)) == (shown.name, shown.command, shown.args, shown.env)
     values = (Variable(name="K"), Variable(name="New", value=FRESH))
-    saved = save(root, edit(root, servers=(SHOWN.model_copy(update={"env": values}),)), quiet)
+    saved = save(root, edit(root, servers=(replace(SHOWN, env=values),)), quiet)
     (entry,) = (
         one
         for name, one in json.loads(opened(root, "task_execution", task=1).mcp_config.read_bytes())[
@@ -354,7 +355,7 @@ def test_a_server_elsewhere_is_shown_without_secrets_and_keeps_its_address(
 def test_the_address_of_a_server_elsewhere_is_not_for_the_board(root: Path) -> None:
     with_remote(root, "column")
     before = editable_state(root)
-    other = SHOWN.model_copy(update={"command": "https://b.example/mcp"})
+    other = replace(SHOWN, command="https://b.example/mcp")
     saved = save(root, edit(root, servers=(other,)), quiet)
 
     assert "saved" != saved.state

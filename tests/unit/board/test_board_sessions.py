@@ -1,33 +1,91 @@
-"""The sessions on the board: their rows, and ending one without ever reaching another file."""
+"""The sessions and nights on the board, on both engines and in incomplete projects."""
 
 import json
-import os
-import shlex
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, snapshot
-from driving import create_project, made_here, query
+from board_browsers import Elements, running_board
+from command_line import ran
+from driving import create_database, create_project, made_here, query, quiet
+from engines import ENGINES
 from making_sessions import empty_sessions, opened
-from wire import Wire, refused, running
+from mornings import SHIFTS, morning_on
+from wire import running
 
-from ralphgen.board.sessions import KitTools, read_sessions
-from ralphgen.errors import MissingError, ProjectError
+from ralphgen.board.agents import (
+    SessionLine,
+    nights_of,
+    read_sessions,
+    read_start,
+)
+from ralphgen.board.live import Board
+from ralphgen.board.starts import start_summary
+from ralphgen.emit.trust import accept_database
+from ralphgen.emit.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import SESSIONS
-from ralphgen.sessions.end import end_session
-from ralphgen.sessions.model import PreparedSession
-from ralphgen.sessions.store import stored_sessions
+from ralphgen.sessions.store import HeldFile, launched_in
 
 pytestmark = pytest.mark.slow
+TABLES = """
+CREATE TABLE artists (artist_id INTEGER PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE tasks (word TEXT PRIMARY KEY, other INTEGER);
+"""
 
-FILES = ("context.json", "lock", "mcp.json")
+
+class TestAMorning:
+    """The project on the morning after a night."""
+
+    @pytest.fixture(params=ENGINES)
+    def root(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+        with morning_on(request.param, tmp_path / "p") as project:
+            yield project
+
+    def test_the_night_is_one_line_with_its_sessions(self, root: Path) -> None:
+        (last, *_) = nights_of(root, read_sessions(root))
+        outcomes = [one.outcome for one in last.sessions if one.record.agent]
+        with running_board(root) as board:
+            page = board.get("agents?part=nights")
+            screen = board.get("agents?part=now")
+
+        assert 16 == outcomes.count("merged") == len(last.night.done)
+        assert {"merged", "not merged", "left open", "asks a question", "blocked"} <= {*outcomes}
+        assert len(SHIFTS) <= len(outcomes)
+        assert sorted((one.record.started for one in last.sessions), reverse=True) == [
+            one.record.started for one in last.sessions
+        ]
+        words = " ".join(Elements(page).texts)
+        assert "Document how long sessions last" in words
+        assert "cost unknown" in words
+        assert "$0.00" not in words
+        assert "task_execution-" not in words
+        assert "No agents at work" in screen
+
+    def test_the_form_has_the_options_of_the_last_loop_and_its_median(self, root: Path) -> None:
+        form = read_start(Board(root), {})
+
+        assert ("2", "40", "8h", "1") == tuple(
+            form.typed[name] for name in ("parallel", "max_cost", "max_time", "worktrees")
+        )
+        assert form.summary.startswith("Up to 2 agents, at most $40.00, for at most 8h; ")
+        assert form.summary.endswith("about $2 by last night's median.")
+        assert read_start(Board(root), {"parallel": "1"}).summary.startswith("1 agent; ")
+
+    def test_a_session_has_its_words_its_merge_and_its_checks(self, root: Path) -> None:
+        merged = next(one for one in read_sessions(root) if one.outcome == "merged")
+        with running_board(root) as board:
+            page = " ".join(Elements(board.get(merged.address)).texts)
+            by_task = board.get(f"tasks/{merged.task}")
+
+        assert "All checks pass; I close the task." in page
+        assert f"merged as {(merged.record.merged or '')[:10]}" in page
+        assert "passed" in page
+        assert "No changes can be shown" not in page
+        assert merged.session_id in page
+        assert merged.session_id not in " ".join(Elements(by_task).texts)
 
 
 @pytest.fixture(scope="module")
@@ -41,323 +99,151 @@ def shelf(project: Path) -> Iterator[Path]:
         yield folder
 
 
-def arguments(session: PreparedSession) -> list[str]:
-    """Return the arguments of a client of the session, after the server's path."""
-    return list(session.served[0].command[4:])
+def line_of(root: Path) -> SessionLine:
+    (found,) = read_sessions(root)
+    return found
 
 
-def has_ended(wire: Wire) -> bool:
-    """Return whether a server has closed its output and left with exit code 0."""
-    assert wire.process.stdout is not None
-    return ("", 0) == (wire.process.stdout.read(), wire.process.wait(timeout=60))
-
-
-def test_a_row_says_whose_session_it_is_and_how_to_start_it(project: Path, shelf: Path) -> None:
+@pytest.mark.usefixtures("shelf")
+def test_without_a_ledger_sessions_of_this_machine_are_listed(project: Path) -> None:
     session = opened(project, "task_execution", task=1)
     (title,) = query(project, "SELECT title FROM tasks WHERE id = 1")[0]
-    (row,) = read_sessions(project)
-    (kit,) = row.kits
+    row = line_of(project)
+    with running_board(project) as board:
+        page = board.get(row.address)
+        idle = board.get("agents")
+        with launched_in(session.folder):
+            busy = board.get("agents?part=now")
 
-    assert (session.session_id, "task_execution", "task_execution") == (
+    assert (session.session_id, "task_execution", "backend", 1, title) == (
         row.session_id,
         row.recipe,
-        row.base,
-    )
-    assert ("1", title, "auth", "", "backend") == (
+        row.discipline,
         row.task,
         row.title,
-        row.feature,
-        row.target,
-        row.discipline,
     )
-    assert KitTools("ralph", session.served[0].names) == kit
-    assert 9 == kit.count
-    assert 0 <= row.age < 120
-    assert row.age_words.endswith(" s")
-    assert not row.running
-    assert [shelf / session.session_id] == list(shelf.iterdir())
-
-
-@pytest.mark.parametrize("status", ["done", "skipped"])
-def test_a_session_whose_task_is_closed_is_offered_no_start(
-    project: Path, shelf: Path, status: str
-) -> None:
-    opened(project, "task_execution", task=1)
-    before, (row,) = (
-        query(project, "SELECT status FROM tasks WHERE id = 1")[0][0],
-        read_sessions(project),
-    )
-    query(project, "UPDATE tasks SET status = ? WHERE id = 1", status)
-    (closed,) = read_sessions(project)
-    query(project, "UPDATE tasks SET status = ? WHERE id = 1", before)
-
-    assert [*shelf.iterdir()]
-    assert row.launch
-    assert "" == closed.launch
-
-
-def test_a_session_that_is_over_is_offered_no_start(project: Path, tmp_path: Path) -> None:
-    root = made_here(shutil.copytree(project, tmp_path / "p"))
-    session = opened(root, "yap")
-    add_tables(root)
-    (before,) = read_sessions(root)
-    query(
-        root,
-        "INSERT INTO ralphgen_sessions (id, recipe, started, ended, outcome)"
-        " VALUES (?, 'yap', 's', 'e', 'failed')",
-        session.session_id,
-    )
-    (over,) = read_sessions(root)
-
-    assert before.launch
-    assert "" == over.launch
-
-
-def test_the_launch_command_is_what_the_session_command_says(project: Path, shelf: Path) -> None:
-    """Quoted, for this project's folder has a blank in its name."""
-    said = ralphgen("session", "create", "yap", "--project", project).stderr
-    (row,) = read_sessions(project)
-
-    assert f"start: {row.launch}\n" in said
-    config = str(shelf / row.session_id / "mcp.json")
-    assert ["claude", "--strict-mcp-config", "--mcp-config", config] == shlex.split(row.launch)
-
-
-def test_rows_come_newest_first_and_say_what_runs(project: Path, shelf: Path) -> None:
-    older, newer = opened(project, "discuss", discipline="frontend"), opened(project, "yap")
-    with running(project, *arguments(older)) as wire:
-        wire.shake_hands()
-        then = shelf.stat().st_mtime - 3 * 60 * 60
-        os.utime(older.folder / "lock", (then, then))
-        first, second = read_sessions(project)
-        wire.leave()
-        wire.end()
-
-    assert [newer.session_id, older.session_id] == [first.session_id, second.session_id]
-    assert [(False, ""), (True, "frontend")] == [(r.running, r.target) for r in (first, second)]
-    assert "3 h" == second.age_words
-
-
-@pytest.mark.usefixtures("shelf")
-def test_a_title_that_is_no_utf_8_is_shown_on_one_line(project: Path) -> None:
-    opened(project, "task_execution", task=1)
-    (title,) = query(project, "SELECT title FROM tasks WHERE id = 1")[0]
-    query(project, "UPDATE tasks SET title = CAST(x'61ff0a62' AS TEXT) WHERE id = 1")
-    (row,) = read_sessions(project)
-    query(project, "UPDATE tasks SET title = ? WHERE id = 1", title)
-
-    assert "a\ufffd\\nb" == row.title
-
-
-@pytest.mark.usefixtures("shelf")
-def test_without_a_database_there_are_no_titles(project: Path) -> None:
-    opened(project, "task_execution", task=1)
-    database = project / ".ralph" / "db" / "ralph.db"
-    database.rename(database.with_name("away"))
-    try:
-        (row,) = read_sessions(project)
-    finally:
-        database.with_name("away").rename(database)
-
-    assert ("1", "") == (row.task, row.title)
+    assert (False, "no end on record", "") == (row.works, row.outcome, row.cost)
+    assert title in page
+    assert "Nothing is kept of it" in page
+    assert "ralphgen db ledger on" in idle
+    assert "1 agent at work" in busy
+    assert title in busy
 
 
 ODD = {
     "nothing": {},
     "wrong types": {"task_id": {"a": 1}, "enabled_tools": ["x"], "recipe": ["y"], "feature": 7},
-    "wrong tools": {"enabled_tools": {"ralph": 7, "\x1b": [1, None]}, "task_id": True},
+    "a flag": {"task_id": True, "recipe": "\x1b[31m"},
     "a task beyond all ids": {"task_id": 10**30, "discipline": "a\u2028b<script>"},
 }
 
 
 @pytest.mark.parametrize("facts", ODD.values(), ids=ODD)
-def test_a_context_written_by_hand_gives_a_row_of_plain_text(
+def test_a_context_written_by_hand_gives_a_line_of_plain_text(
     project: Path, shelf: Path, facts: dict[str, object]
 ) -> None:
     (shelf / "odd").mkdir()
     (shelf / "odd" / "context.json").write_text(json.dumps(facts), encoding="utf-8")
-    (row,) = read_sessions(project)
-    texts = [row.recipe, row.base, row.task, row.title, row.feature, row.target, row.discipline]
-    texts += [text for kit in row.kits for text in (kit.kit, *kit.tools)]
+    row = line_of(project)
 
-    assert ("odd", "", "") == (row.session_id, row.launch, row.title)
-    assert all(text.isprintable() for text in texts)
-
-
-def test_ending_a_session_that_runs_nowhere_sweeps_its_folder(project: Path, shelf: Path) -> None:
-    session, other = opened(project, "yap"), opened(project, "yap")
-    ended = end_session(project, session.session_id, stops_servers=True)
-
-    assert (session.session_id, True, 0, False) == (
-        ended.session.session_id,
-        ended.pruned,
-        ended.stopped,
-        ended.left,
-    )
-    assert f'ended the session "{session.session_id}": no server can start in it' == (
-        ended.sentence
-    )
-    assert [other.folder] == list(shelf.iterdir())
+    assert ("odd", None, "") == (row.session_id, row.task, row.title)
+    assert row.recipe.isprintable()
+    assert row.discipline.isprintable()
 
 
-def test_ending_a_session_ends_its_servers_and_no_others(project: Path, shelf: Path) -> None:
-    session, other = opened(project, "yap"), opened(project, "yap")
-    with (
-        running(project, *arguments(session)) as one,
-        running(project, *arguments(session)) as two,
-        running(project, *arguments(other)) as third,
-    ):
-        for wire in (one, two, third):
-            wire.shake_hands()
-        ended = end_session(project, session.session_id, stops_servers=True)
+def test_a_session_whose_name_is_not_text_has_a_page(project: Path, shelf: Path) -> None:
+    (shelf / "a b&c#d").mkdir()
+    row = line_of(project)
+    with running_board(project) as board:
+        found = board.ask("GET", row.address)
 
-        assert [True, True] == [has_ended(one), has_ended(two)]
-        assert "result" in third.ask("tools/list")
-        third.leave()
-        third.end()
-
-    assert (True, 2, False) == (ended.pruned, ended.stopped, ended.left)
-    assert "2 servers have ended" in ended.sentence
-    assert [other.folder] == list(shelf.iterdir())
-
-
-def test_no_server_starts_in_a_session_that_was_ended(project: Path, shelf: Path) -> None:
-    session = opened(project, "yap")
-    end_session(project, session.session_id, stops_servers=True)
-
-    assert [] == list(shelf.iterdir())
-    assert "create a new session" in refused(project, *arguments(session))
-
-
-def test_a_server_that_starts_meanwhile_is_ended_or_refuses(project: Path, shelf: Path) -> None:
-    session = opened(project, "yap")
-    with ExitStack() as stack:
-        servers = [running(project, *arguments(session)) for _ in range(6)]
-        wires = [stack.enter_context(server) for server in servers]
-        ended = end_session(project, session.session_id, stops_servers=True)
-        codes = {wire.process.wait(timeout=60) for wire in wires}
-
-    assert codes <= {0, 2, -signal.SIGTERM}
-    assert ended.pruned
-    assert [] == list(shelf.iterdir())
-
-
-def waiting(*command: str) -> "subprocess.Popen[bytes]":
-    """A process that has begun and waits for its input to end."""
-    process = subprocess.Popen(
-        [sys.executable, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    assert b"\n" == process.stdout.readline()
-    return process
-
-
-def test_a_process_that_only_names_the_context_or_holds_the_lock_is_left_alone(
-    project: Path, shelf: Path
-) -> None:
-    session = opened(project, "yap")
-    waits = "print(flush=True); sys.stdin.read()"
-    holds = "f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_SH)"
-    lock = str(session.folder / "lock")
-    with (
-        waiting("-c", f"import sys; {waits}", "--context", str(session.context)) as one,
-        waiting("-c", f"import fcntl, sys; {holds}; {waits}", lock) as two,
-    ):
-        ended = end_session(project, session.session_id, stops_servers=True)
-        codes = [one.poll(), two.poll()]
-        one.communicate(b"")
-        two.communicate(b"")
-
-    assert [None, None] == codes
-    assert (True, 0, True) == (ended.pruned, ended.stopped, ended.left)
-    assert "a running server continues until its client disconnects" in ended.sentence
-    assert [] == list(shelf.iterdir())
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "name",
-    [
-        "..",
-        "../..",
-        ".",
-        "",
-        "/",
-        "/etc",
-        "yap/../../..",
-        "a\0b",
-        "link",
-        "file",
-        "x.new",
-        "\u2028",
-    ],
-)
-def test_no_other_name_ends_anything(project: Path, shelf: Path, tmp_path: Path, name: str) -> None:
-    """Not the folders around, not a link, a file, or a session that is not written yet."""
-    opened(project, "yap")
-    for place in (tmp_path, project / ".ralph" / "mcp", shelf / "x.new"):
-        place.mkdir(exist_ok=True)
-        for file in FILES:
-            (place / file).write_text("mine", encoding="utf-8")
-    (shelf / "link").symlink_to(tmp_path)
-    (shelf / "file").write_text("mine", encoding="utf-8")
-    before = snapshot(project), snapshot(tmp_path)
-    with pytest.raises(MissingError) as refusal:
-        end_session(project, name, stops_servers=True)
-
-    assert str(refusal.value).replace("\n", "").isprintable()
-    assert before == (snapshot(project), snapshot(tmp_path))
-    for file in FILES:
-        (project / ".ralph" / "mcp" / file).unlink()
-
-
-def test_files_that_are_links_are_removed_and_not_what_they_lead_to(
-    project: Path, shelf: Path, tmp_path: Path
-) -> None:
-    (shelf / "linked").mkdir()
-    for file in FILES:
-        (tmp_path / file).write_text("{}", encoding="utf-8")
-        (shelf / "linked" / file).symlink_to(tmp_path / file)
-    ended = end_session(project, "linked", stops_servers=True)
-
-    assert (True, 0) == (ended.pruned, ended.stopped)
-    assert ["{}"] * 3 == [(tmp_path / file).read_text(encoding="utf-8") for file in FILES]
-    assert [] == list(shelf.iterdir())
-
-
-def test_a_shelf_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    outside = tmp_path / "outside"
-    (outside / "yap").mkdir(parents=True)
-    (outside / "yap" / "context.json").write_text("{}", encoding="utf-8")
-    (tmp_path / ".ralph" / "mcp").mkdir(parents=True)
-    (tmp_path / SESSIONS).symlink_to(outside)
-    with pytest.raises(ProjectError, match="is a link"):
-        end_session(tmp_path, "yap", stops_servers=True)
-
-    assert (outside / "yap" / "context.json").is_file()
+    assert "/agents/a%20b%26c%23d" == row.address
+    assert 200 == found.status
+    assert "a b&amp;c#d" in found.text
 
 
 @pytest.mark.usefixtures("shelf")
-def test_a_folder_with_more_in_it_stays_without_what_a_server_needs(project: Path) -> None:
+def test_the_servers_of_a_session_are_ended_and_no_agent(project: Path) -> None:
     session = opened(project, "yap")
-    (session.folder / "notes.md").write_text("mine", encoding="utf-8")
-    ended = end_session(project, session.session_id, stops_servers=True)
+    with running(project, *session.served[0].command[4:]) as wire, running_board(project) as board:
+        wire.shake_hands()
+        busy = board.get("agents?part=now")
+        done = board.act(f"agents/{session.session_id}/stop")
+        again = board.act(f"agents/{session.session_id}/stop")
+        assert wire.process.stdout is not None
+        assert ("", 0) == (wire.process.stdout.read(), wire.process.wait(timeout=60))
 
-    assert not ended.pruned
-    assert ended.sentence.endswith("its directory remains, because it contains other files")
-    assert ["notes.md"] == [path.name for path in session.folder.iterdir()]
+    assert "<span>End</span>" in busy
+    assert done["ok"]
+    assert "1 server has ended" in done["message"]
+    assert not again["ok"]
 
 
-def test_what_cannot_be_removed_is_said(project: Path, shelf: Path) -> None:
-    (shelf / "odd" / "context.json").mkdir(parents=True)
-    with pytest.raises(ProjectError, match='the session "odd" cannot be ended'):
-        end_session(project, "odd", stops_servers=True)
+@pytest.mark.usefixtures("shelf")
+def test_a_hidden_column_of_a_changed_row_stays_hidden(project: Path, tmp_path: Path) -> None:
+    root = made_here(shutil.copytree(project, tmp_path / "p"))
+    config = root / ".ralph/ralphgen.toml"
+    config.write_text('[schema]\nhide = ["tasks.description"]\n', encoding="utf-8")
+    add_tables(root)
+    query(
+        root,
+        "INSERT INTO ralphgen_sessions (id, recipe, task_id, agent, started, ended, outcome)"
+        " VALUES ('s-1', 'task_execution', 1, 'claude', '2026-11-20T10:00:00Z',"
+        " '2026-11-20T10:40:00Z', 'done')",
+    )
+    query(
+        root,
+        "INSERT INTO ralphgen_journal (time, session, tool, table_name, row_key, before, after)"
+        " VALUES ('2026-11-20T10:01:02Z', 's-1', 't', 'tasks', '1', ?, ?)",
+        json.dumps({"description": "old secret", "title": "old title"}),
+        json.dumps({"description": "new secret", "title": "new title"}),
+    )
+
+    with running_board(root) as board:
+        page = board.get("agents/s-1?part=work")
+
+    assert "new title" in page
+    assert "description" in page
+    assert "secret" not in page
+    assert "cost unknown" in line_of(root).cost
 
 
-def test_a_name_that_is_no_text_is_shown_and_ended_all_the_same(project: Path, shelf: Path) -> None:
-    (shelf / os.fsdecode(b"a\xff\n")).mkdir()
-    (row,) = read_sessions(project)
+def test_a_project_of_tables_alone_has_sessions_and_no_loop(tmp_path: Path) -> None:
+    root = tmp_path / "p"
+    (root / ".ralph").mkdir(parents=True)
+    create_database(root, TABLES)
+    config = 'kits = ["tables"]\n[tables.artists]\nnoun = "artist"\n'
+    (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    accept_database(root, lambda _shown: True)
+    add_tables(root)
+    regenerate(root, force=False, say=quiet)
+    made_here(root)
+    ran("session", "create", "manual", "--quiet", cwd=root)
+    session = line_of(root)
+    with running_board(root) as board:
+        screen, page = board.get("agents"), board.get(session.address)
+        folder = root / SESSIONS / session.session_id
+        with closing(HeldFile(folder / "launched", b"1\n")):
+            busy = board.get("agents?part=now")
 
-    assert row.session_id.isprintable()
-    assert end_session(project, row.session_id, stops_servers=True).pruned
-    assert [] == stored_sessions(project)
+    assert "/agents/start" not in screen
+    assert "No agents at work" in screen
+    assert session.session_id in page
+    assert "1 agent at work" in busy
+
+
+@pytest.mark.parametrize(
+    ("typed", "ready", "usual", "summary"),
+    [
+        ({}, 0, None, "1 agent; no tasks are ready."),
+        ({"parallel": "3"}, 1, 0.5, "Up to 3 agents; 1 task is ready, about $0.50 by last"),
+        ({"max_cost": "40"}, 6, 0.66, "1 agent, at most $40.00; 6 tasks are ready, about $4 by"),
+        ({"max_time": " 8h "}, 2, None, "1 agent, for at most 8h; 2 tasks are ready."),
+        ({"max_time": "07:00"}, 2, None, "1 agent, until 07:00; 2 tasks are ready."),
+        ({"parallel": "-1", "max_cost": "x"}, 2, None, "1 agent; 2 tasks are ready."),
+    ],
+)
+def test_the_summary_of_a_start_is_one_sentence(
+    typed: dict[str, str], ready: int, usual: float | None, summary: str
+) -> None:
+    assert start_summary(typed, ready, usual).startswith(summary)

@@ -1,19 +1,18 @@
 """The board and the report of a project that serves tables of any kind and has no tasks."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from board_browsers import Running, part, running_board
+from board_browsers import Elements, running_board
 from command_line import ralphgen, ran, run_sql
 from driving import create_database, made_here, quiet
 from engines import CONFIG, ENGINES, VARIABLE
 from postgresql import database, needs_postgresql
 
-from ralphgen.board.project import ChangeWatch
-from ralphgen.board.sections import report
+from ralphgen.board.live import ChangeWatch
+from ralphgen.board.project import report
 from ralphgen.emit.trust import accept_database
 from ralphgen.emit.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
@@ -29,7 +28,6 @@ CREATE TABLE disciplines (belt TEXT PRIMARY KEY);
 CREATE TABLE metadata (word TEXT);
 """
 TABLES = 'kits = ["tables"]\n{}[tables.artists]\nnoun = "artist"\n[tables.tasks]\nnoun = "task"\n'
-SHOWN = {"matrix", "record", "drift", "sessions", "diagnosis"}
 
 
 @contextmanager
@@ -61,37 +59,26 @@ def call(root: Path, *words: str) -> None:
     ran("call", *words, cwd=root)
 
 
-def whole(board: Running) -> str:
-    """The page with every section, however long they take."""
-    for name in SHOWN:
-        board.get(f"sections/{name}")
-    assert [404, 404] == [board.ask("GET", place).status for place in ("tasks", "knowledge")]
-    return "".join(board.get(place) for place in ("", "sessions", "access", "health"))
-
-
 @pytest.mark.parametrize(
     "engine", ["sqlite", pytest.param("postgresql", marks=[needs_postgresql, pytest.mark.thorough])]
 )
-def test_the_board_shows_its_grid_its_sessions_its_health_and_its_log(
-    tmp_path: Path, engine: str
-) -> None:
+def test_the_board_shows_its_grid_and_its_health(tmp_path: Path, engine: str) -> None:
     with tables_alone(engine, tmp_path / "p") as root:
         call(root, "tables:create_artist", "artist_id=1", "name=Blur")
-        made_session = ralphgen("session", "create", "manual", "--quiet", cwd=root)
         with running_board(root) as board:
-            page = whole(board)
-            diagnosed = board.act("diagnosis")
-            health = board.get("sections/diagnosis")
+            page, grid = board.get("project"), board.get("project/access")
+            diagnosed = board.act("project/diagnose")
+            health = board.get("project/health")
+            none = board.get("project/disciplines")
 
-    assert 0 == made_session.returncode, made_session.stderr
-    assert '<tr data-key="create_artist">' in part(page, "matrix")
-    assert "Blur" in part(page, "record")
-    assert "up to date" in part(page, "drift")
-    assert "manual-" in part(page, "sessions")
+    links = {one["href"] for one in Elements(page).of("a")}
+    assert "tables alone" in page
+    assert {"/agents", "/project", "/project/access", "/project/health"} <= links
+    assert not {"/tasks", "/project/disciplines", "/project/edit"} & links
+    assert "create_<wbr>artist" in grid
     assert diagnosed["ok"], health
-    assert 'href="/tasks"' not in page
-    assert 'href="/sessions"' in page
-    assert 'class="problem"' not in page
+    assert "up to date" in health
+    assert "note stop" not in page + grid + health + none
 
 
 @pytest.mark.thorough
@@ -101,9 +88,9 @@ def test_the_report_has_what_there_is(tmp_path: Path, engine: str) -> None:
         call(root, "tables:create_artist", "artist_id=1", "name=Blur")
         found = report(root, sessions=True)
 
-    assert SHOWN - {"diagnosis"} == {*re.findall('<section id="([a-z]+)"', found)}
-    assert "Blur" in found
-    assert "create_artist" in found
+    sections = [one["id"] for one in Elements(found).of("section")]
+    assert ["access", "drift", "sessions"] == sections
+    assert "create_<wbr>artist" in found
     assert "<bdi>Project</bdi>" in found
 
 
@@ -112,7 +99,7 @@ def test_the_report_has_what_there_is(tmp_path: Path, engine: str) -> None:
 def test_what_others_change_is_seen(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.project.SETTLED", 1e9)  # however long a call takes
+    monkeypatch.setattr("ralphgen.board.live.SETTLED", 1e9)  # however long a call takes
     with tables_alone(engine, tmp_path / "p") as root:
         now = [0.0]
         watch = ChangeWatch(root, lambda: now[0])
@@ -129,12 +116,11 @@ def test_what_others_change_is_seen(
     assert written.matrix != altered.matrix
 
 
-def test_without_a_ledger_it_has_no_record(tmp_path: Path) -> None:
+def test_without_a_ledger_it_reports_no_sessions(tmp_path: Path) -> None:
     with tables_alone("sqlite", tmp_path / "p") as root:
         assert 0 == ralphgen("db", "ledger", "off", "--yes", cwd=root).returncode
-        with running_board(root) as board:
-            assert '<section id="record" hidden>' in board.get("sessions")
-        assert '<section id="record"' not in report(root, sessions=True)
+
+        assert "None are recorded." in report(root, sessions=True)
 
 
 def test_recipes_without_a_tool_are_told_in_a_line(tmp_path: Path) -> None:

@@ -1,75 +1,220 @@
-"""Tasks on the board: their list, their pages, and the user's changes."""
+"""The list of tasks: groups, their order, filters, addresses, and sizes."""
 
-import json
-import shutil
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
-from board_browsers import Elements, Running, notice_in, part, running_board, whole
-from command_line import initialized, run_sql
-from driving import create_project, made_here, query
-from proved_projects import proved_project
+from board_browsers import Elements, Running, notice_in, running_board
+from board_rows import LAX, add_claim, add_row, add_task, add_tasks, lax_database, rows_of
+from board_rows import recorded_database as recorded
+from driving import create_project, query
+from engines import ENGINES, on_engine
+from held_tasks import held_on
+from mornings import morning
+from postgresql import needs_postgresql
 
-from ralphgen.emit.workflows import regenerate
-from ralphgen.ledger.tables import add_tables
+from ralphgen.board.render import render
+from ralphgen.board.tasks import (
+    KINDS,
+    MOST_ROWS,
+    STATES,
+    TaskGroup,
+    TaskQuery,
+    TaskRow,
+    read_groups,
+    read_standing,
+    task_query,
+)
+from ralphgen.kits.project import Project
+from ralphgen.runtime.tasks.claims import next_tasks
 
-pytestmark = pytest.mark.slow
-
-ROWS = """
-UPDATE tasks SET description = 'Ask for a name\r\nand a password', priority = 'high',
-    acceptance_criteria = '["It opens","It closes"]' WHERE id = 1;
-INSERT INTO tasks (id, feature, discipline, title, status, depends_on, priority) VALUES
-    (3, 'auth', 'backend', 'Write 100%_sure', 'done', '[]', 'low'),
-    (4, 'auth', 'backend', 'Über alles', 'draft', '[1, 3, 99]', NULL),
-    (5, 'auth', 'frontend', 'Blocked one', 'blocked', '[1]', 'critical');
-UPDATE features SET architecture = 'Layers', learnings = '[{"text":"Salt it","source":"human"}]';
-UPDATE disciplines SET conventions = 'Small commits';
-INSERT INTO task_comments (id, task_id, author, body, created) VALUES
-    (1, 1, 'me', 'Why?\nBecause.', '2026-02-10T00:00:00Z')
-"""
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = create_project(tmp_path_factory.mktemp("tasks") / "p")
-    run_sql(root, *ROWS.split(";\n"))
-    return root
+FAR = "2999-01-01T00:00:00.000Z"
+HOSTILE = "<script>alert('1')</script> & \"quotes\" \u202e\u0000 " + "x" * 300
+Needs = Mapping[int, tuple[str, str]]
 
 
-@pytest.fixture(scope="module")
-def board(project: Path) -> Iterator[Running]:
-    """A board without changes."""
-    with running_board(project) as running:
-        yield running
+def groups(
+    connection: sqlite3.Connection, needs: Needs | None = None, **fields: str
+) -> list[TaskGroup]:
+    rows = rows_of(connection)
+    return [*read_groups(rows, read_standing(rows, needs or {}), task_query(fields))]
 
 
-@pytest.fixture
-def root(project: Path, tmp_path: Path) -> Path:
-    """A copy of the project."""
-    return made_here(shutil.copytree(project, tmp_path / "p"))
+def ids(found: list[TaskGroup]) -> dict[str, list[int]]:
+    return {group.name: [row.id for row in group.rows] for group in found if group.rows}
 
 
-def titles(page: str) -> list[str]:
-    """The tasks of the list, by their links."""
-    found = Elements(part(page, "tasks")).of("a")
-    return [str(one["href"]) for one in found if "data-item" in one]
+def row_of(found: list[TaskGroup], task: int) -> TaskRow:
+    return next(row for group in found for row in group.rows if row.id == task)
 
 
-def asked(board: Running, **fields: str) -> list[int]:
-    """The ids of the tasks that a list with these fields names, in its order."""
-    links = titles(whole(board, f"tasks?{urlencode(fields)}"))
-    return [int(link.removeprefix("/tasks/")) for link in links]
+def page_of(connection: sqlite3.Connection, **fields: str) -> str:
+    """The whole page, as the board draws it."""
+    rows, asked = rows_of(connection), task_query(fields)
+    standing = read_standing(rows, {})
+    frame = {"project": "P", "alone": False, "places": (), "here": "", "badge": 0, "notice": None}
+    shown = {"query": asked, "groups": read_groups(rows, standing, asked), "standing": standing}
+    more = {"states": STATES, "everything": "/tasks", "title": "Tasks", "change": 0}
+    return render("tasks.html.jinja", {**frame, **shown, **more})
 
 
-class TestTheList:
-    """The list shows the tasks that its address requests."""
+class TestGroups:
+    """Each task is in one group, by its state."""
 
-    def test_it_names_every_task_each_with_a_link(self, board: Running) -> None:
-        assert [1, 2, 3, 4, 5] == asked(board)
+    def test_each_status_has_its_group(self) -> None:
+        with recorded() as connection:
+            statuses = (
+                "pending",
+                "in_progress",
+                "blocked",
+                "draft",
+                "done",
+                "skipped",
+                "odd",
+                None,
+            )
+            for task, status in enumerate(statuses, 1):
+                add_task(connection, task, status)
+            add_task(connection, 9, "pending", depends_on="[1]")
+            found = groups(connection)
 
-    @pytest.mark.thorough
+        assert {
+            "next": [1],
+            "progress": [2],
+            "needs": [3],
+            "waiting": [9],
+            "other": [7, 8],
+            "drafts": [4],
+            "done": [6, 5],
+        } == ids(found)
+        assert "has the status “odd”" == row_of(found, 7).reason.words
+        assert "has no status" == row_of(found, 8).reason.words
+        assert "skipped" == row_of(found, 6).reason.words
+        assert "" == row_of(found, 5).reason.words
+
+    def test_next_tasks_are_in_the_order_of_agents(self) -> None:
+        with recorded() as connection:
+            add_tasks(connection, [(task, "pending", []) for task in range(1, 7)])
+            connection.execute("UPDATE tasks SET priority = 'high' WHERE id IN (3, 5)")
+            add_task(connection, 7, "pending", depends_on="[5]")
+            for position, task in enumerate((6, 2), 1):
+                add_row(connection, "order", task_id=task, position=position)
+            found = groups(connection)
+            rows = rows_of(connection)
+            order = next_tasks(rows.connection, rows.stored)
+
+        assert [6, 2, 5, 3, 1, 4] == order == ids(found)["next"]
+        assert [1, 2, 3, 4, 5, 6] == [row.number for row in found[0].rows]
+        assert [1, 1, 2, 3, 4, 5] == [row.up for row in found[0].rows]
+        assert [2, 3, 4, 5, 6, 6] == [row.down for row in found[0].rows]
+
+    def test_a_filtered_row_moves_over_the_rows_that_are_seen(self) -> None:
+        with recorded() as connection:
+            add_tasks(connection, [(task, "pending", []) for task in range(1, 6)])
+            connection.execute("UPDATE tasks SET feature = 'g' WHERE id IN (2, 4)")
+            (found,) = groups(connection, feature="g")
+
+        assert [(2, 1, 4), (4, 2, 5)] == [(row.number, row.up, row.down) for row in found.rows]
+
+    def test_claimed_tasks_name_their_agent_and_stale_ones_are_next(self) -> None:
+        with recorded() as connection:
+            add_row(
+                connection, "sessions", id="s-1", recipe="r", started="2026-01-01", agent="claude"
+            )
+            add_tasks(
+                connection, [(1, "in_progress", []), (2, "in_progress", []), (3, "pending", [])]
+            )
+            add_task(connection, 4, "in_progress", depends_on="[3]")
+            begun = {"taken": "2026-01-01T00:00:00Z", "began": "2026-01-01T00:00:00Z"}
+            add_claim(connection, 1, "s-1", expires=FAR, **begun)
+            add_claim(connection, 2, "gone", expires="2026-01-02T00:00:00Z", **begun)
+            add_claim(connection, 4, "gone", expires="2026-01-02T00:00:00Z", **begun)
+            found = groups(connection)
+            stale = groups(connection, state="stale")
+
+        assert {"next": [2, 3], "progress": [1, 4]} == ids(found)
+        live, left = row_of(found, 1), row_of(found, 2)
+        assert ("s-1", "claude", "2026-01-01T00:00:00Z") == (live.session, live.agent, live.since)
+        assert ("stale: left by", "a session") == (left.reason.words, left.agent)
+        assert {"next": [2], "progress": [4]} == ids(stale)
+
+    def test_merging_tasks_are_in_progress_and_not_done(self) -> None:
+        with recorded() as connection:
+            add_tasks(connection, [(1, "done", []), (2, "done", []), (3, "pending", [1])])
+            add_row(connection, "merges", **MERGE)
+            found = groups(connection)
+
+        assert {"progress": [1], "waiting": [3], "done": [2]} == ids(found)
+        assert "merging" == row_of(found, 1).reason.words
+        assert ((1, "T (not merged yet)"),) == row_of(found, 3).reason.links
+
+    def test_the_inbox_decides_what_needs_you(self) -> None:
+        with recorded() as connection:
+            add_tasks(connection, [(1, "blocked", []), (2, "in_progress", []), (3, "done", [])])
+            add_task(connection, 4, "blocked", blocked_by="no key")
+            add_task(connection, 5, "pending")
+            needs = {3: ("conflict", "conflicts"), 2: ("question", "asks"), 5: ("stuck", "failed")}
+            found = groups(connection, needs)
+
+        assert {"next": [5], "needs": [3, 2, 1, 4]} == ids(found)
+        assert "question" == row_of(found, 2).mark
+        assert "no key" == row_of(found, 4).reason.words
+        assert "failed" == row_of(found, 5).reason.words
+
+
+MERGE = {"task_id": 1, "work": "c", "target": "main", "entered": "2026-01-01"}
+
+
+class TestReasons:
+    """A row names the cause why its task waits."""
+
+    def test_a_task_waits_for_the_named_tasks(self) -> None:
+        with recorded() as connection:
+            add_tasks(connection, [(task, "draft", []) for task in range(1, 5)])
+            add_tasks(
+                connection, [(5, "done", []), (6, "pending", [1]), (7, "pending", [1, 2, 3, 5])]
+            )
+            found = groups(connection)
+
+        assert ("waits for", ((1, "T"),), "") == row_of(found, 6).reason
+        assert ("waits for", ((1, "T"), (2, "T")), " and 1 more") == row_of(found, 7).reason
+        assert 2 == row_of(found, 1).holds_up
+
+    def test_missing_and_unreadable_dependencies_are_words(self) -> None:
+        with recorded() as connection:
+            add_tasks(connection, [(1, "pending", [99]), (2, "draft", []), (3, "pending", [2, 98])])
+            add_task(connection, 4, "pending", depends_on="[1, oops")
+            add_task(connection, 5, "pending", depends_on=f"[{10**30}]")
+            found = groups(connection)
+            adrift = groups(connection, state="adrift")
+            unreadable = groups(connection, state="unreadable")
+
+        assert "waits for #99, which is not there" == "".join(
+            map(str, row_of(found, 1).reason[::2])
+        )
+        assert ", and for #98, which is not there" == row_of(found, 3).reason.more
+        assert "waits: its dependencies cannot be read" == row_of(found, 4).reason.words
+        assert {"waiting": [1, 3, 5]} == {name: sorted(one) for name, one in ids(adrift).items()}
+        assert {"waiting": [4]} == ids(unreadable)
+
+    def test_circles_are_named(self) -> None:
+        with recorded() as connection:
+            add_tasks(connection, [(1, "pending", [2]), (2, "pending", [1]), (3, "pending", [3])])
+            add_tasks(connection, [(4, "pending", [1])])
+            found = groups(connection)
+            circle = groups(connection, state="circle")
+
+        assert ("waits in a circle with", ((2, "T"),), "") == row_of(found, 1).reason
+        assert "waits for itself" == row_of(found, 3).reason.words
+        assert "waits for" == row_of(found, 4).reason.words
+        assert {"waiting": [1, 2, 3]} == {name: sorted(one) for name, one in ids(circle).items()}
+
+
+class TestFilters:
+    """The address decides which tasks are shown."""
+
     @pytest.mark.parametrize(
         ("fields", "wanted"),
         [
@@ -78,461 +223,252 @@ class TestTheList:
             ({"q": "4"}, [4]),
             ({"q": "#4"}, [4]),
             ({"q": "%_"}, [3]),
-            ({"q": "über"}, [4]),
             ({"q": "ÜBER"}, [4]),
             ({"q": "' OR 1=1 --"}, []),
-            ({"status": "done"}, [3]),
-            ({"status": "draft"}, [4]),
-            ({"status": "open"}, [1, 2, 4, 5]),
-            ({"status": "no such"}, []),
-            ({"discipline": "frontend"}, [2, 5]),
-            ({"feature": "auth", "discipline": "backend", "status": "done"}, [3]),
-            ({"state": "ready"}, [1]),
-            ({"state": "waiting"}, [2]),
-            ({"state": "blocked"}, [5]),
-            ({"state": "adrift"}, [4]),
-            ({"state": "stale"}, []),
-            ({"sort": "title"}, [5, 1, 2, 3, 4]),
-            ({"sort": "priority"}, [5, 1, 3, 2, 4]),
-            ({"sort": "id", "order": "down"}, [5, 4, 3, 2, 1]),
-            ({"sort": "id; DROP TABLE tasks"}, [1, 2, 3, 4, 5]),
-            ({"page": "99"}, [1, 2, 3, 4, 5]),
+            ({"q": "9" * 30}, []),
+            ({"feature": "auth", "discipline": "qa"}, [3]),
+            ({"feature": "auth'"}, []),
+            ({"priority": "high"}, [1, 4]),
+            ({"priority": "high", "q": "ü"}, [4]),
+            ({"state": "waiting"}, [4]),
+            ({"state": "next"}, [1]),
+            ({"state": "done"}, [3]),
+            ({"state": "done", "discipline": "backend"}, []),
+            ({"state": "no such"}, [1, 2, 3, 4]),
+            ({"layout": "board", "q": "over"}, [2]),
         ],
     )
-    def test_it_is_searched_filtered_and_sorted_by_its_address(
-        self, board: Running, fields: dict[str, str], wanted: list[int]
+    def test_the_list_is_searched_and_filtered(
+        self, fields: dict[str, str], wanted: list[int]
     ) -> None:
-        assert wanted == asked(board, **fields)
-
-    def test_it_is_drawn_anew_without_what_stands_below_it(self, board: Running) -> None:
-        assert '<section id="status"' in whole(board, "tasks")
-        assert '<section id="status"' not in whole(board, "tasks?only=tasks")
-        assert [1, 2, 3, 4, 5] == asked(board, only="tasks")
-
-    def test_it_has_a_column_for_each_status(self, board: Running) -> None:
-        page = part(whole(board, "tasks?view=columns"), "tasks")
-
-        assert [4, 1, 2, 3, 5] == asked(board, view="columns")
-        assert "<table" not in page
-
-    def test_it_is_cut_into_pages_and_lists_lead_to_what_they_leave_out(self, root: Path) -> None:
-        rows = ", ".join(f"({task}, 'auth', 'backend', 'T', 'pending')" for task in range(101, 221))
-        run_sql(root, f"INSERT INTO tasks (id, feature, discipline, title, status) VALUES {rows}")
-        with running_board(root) as board:
-            first, second = asked(board, q="T", sort="id"), asked(board, state="ready", page="2")
-            page = whole(board, "tasks")
-            overview = whole(board, "")
-
-        assert 50 == len(first) == len(second)
-        assert 150 == second[0]
-        assert 'href="/tasks?page=2"' in page
-        assert 'href="/tasks?state=ready"' in page
-        assert 'href="/tasks?state=ready"' in overview
-        assert 'href="/tasks/101"' in part(overview, "overview")
-
-
-class TestATask:
-    """Its page shows everything related to it."""
-
-    def test_its_page_has_what_the_brief_has(self, board: Running) -> None:
-        words = " ".join(Elements(whole(board, "tasks/1")).words.split())
-
-        for text in (
-            *("Log in", "Ask for a name", "It closes", "Layers", "Salt it", "Small commits"),
-            *("Why?", "Show the form", "Waited for by"),
-        ):
-            assert text in words
-
-    def test_it_links_what_it_waits_for_and_what_waits_for_it(self, board: Running) -> None:
-        links = [str(one["href"]) for one in Elements(whole(board, "tasks/4")).of("a")]
-
-        assert {"/tasks/1", "/tasks/3"} <= {*links}
-        assert "which is not there" in whole(board, "tasks/4")
-        assert "Because." in part(whole(board, "tasks/4"), "task")  # the last comment on 1
-        assert 'href="/tasks/4"' in whole(board, "tasks/3")
-
-    def test_of_very_many_that_it_waits_for_the_first_are_told_of(self, root: Path) -> None:
-        ids = [*range(10_001, 12_001)]
-        query(root, "UPDATE tasks SET depends_on = ? WHERE id = 1", json.dumps(ids))
-        with running_board(root) as board:
-            page = whole(board, "tasks/1")
-
-        assert "#10100" in page
-        assert "#10101" not in page
-        assert "and 1,900 more" in page
-        assert len(page) < 200_000
-
-    @pytest.mark.parametrize("path", ["tasks/77", "tasks/99999999999999999999", "tasks/x"])
-    def test_there_is_none_that_is_not_there(self, board: Running, path: str) -> None:
-        assert 404 == board.ask("GET", path).status
-
-
-def form_of(page: str, action: str) -> dict[str, str]:
-    """The fields of the first form that posts there, as a browser would send them untouched."""
-    found = next(one for one in page.split("<form ")[1:] if f'action="{action}"' in one)
-    html = found.partition("</form>")[0]
-    fields = {
-        str(one["name"]): str(one.get("value") or "")
-        for one in Elements(html).of("input")
-        if one.get("name") and one.get("type") != "checkbox"
-    }
-    for chunk in html.split("<textarea ")[1:]:
-        name = chunk.partition('name="')[2].partition('"')[0]
-        fields[name] = Elements(chunk.partition(">")[2].partition("</textarea>")[0]).words[1:]
-    for chunk in html.split("<select ")[1:]:
-        name = chunk.partition('name="')[2].partition('"')[0]
-        options = Elements(chunk.partition("</select>")[0]).of("option")
-        fields[name] = next((str(o["value"]) for o in options if "selected" in o), "")
-    return fields
-
-
-class TestEditing:
-    """The user changes tasks by the rules of the tools."""
-
-    def test_what_was_typed_is_stored_and_nothing_else(self, root: Path) -> None:
-        before = query(root, "SELECT * FROM tasks WHERE id = 1")
-        with running_board(root) as board:
-            fields = form_of(whole(board, "tasks/1"), "/tasks/1/edit")
-            same = board.follow(board.post("tasks/1/edit", fields))
-            unchanged = query(root, "SELECT * FROM tasks WHERE id = 1")
-            changed = {**fields, "title": "Log in again", "acceptance_criteria": "One\n\nTwo "}
-            page = board.follow(board.post("tasks/1/edit", changed))
-
-        assert "nothing to change" in notice_in(same)
-        assert before == unchanged
-        assert "changed acceptance_criteria, title" in notice_in(page)
-        assert [("Log in again", '["One","Two"]', "high")] == query(
-            root, "SELECT title, acceptance_criteria, priority FROM tasks WHERE id = 1"
-        )
-
-    def test_an_emptied_field_is_emptied_and_one_that_must_not_be_is_kept(self, root: Path) -> None:
-        with running_board(root) as board:
-            fields = form_of(whole(board, "tasks/1"), "/tasks/1/edit")
-            board.follow(board.post("tasks/1/edit", {**fields, "priority": "", "description": ""}))
-            fields = form_of(whole(board, "tasks/1"), "/tasks/1/edit")
-            refused = board.post("tasks/1/edit", {**fields, "title": " ", "hints": "kept words"})
-
-        assert [("Log in", None, None, None)] == query(
-            root, "SELECT title, priority, description, hints FROM tasks WHERE id = 1"
-        )
-        assert 422 == refused.status
-        assert "kept words" in refused.text
-
-    def test_of_two_who_edit_at_once_the_second_sees_both_versions_and_loses_nothing(
-        self, root: Path
-    ) -> None:
-        with running_board(root) as board:
-            fields = form_of(whole(board, "tasks/1"), "/tasks/1/edit")
-            board.follow(board.post("tasks/1/edit", {**fields, "title": "First"}))
-            typed = {**fields, "title": "Second", "hints": "of the second"}
-            answer = board.post("tasks/1/edit", typed)
-            stored = query(root, "SELECT title, hints FROM tasks WHERE id = 1")
-            table = answer.text[answer.text.index("As you read it") :]
-            again = board.follow(board.post("tasks/1/edit", form_of(answer.text, "/tasks/1/edit")))
-            other = board.post("tasks/1/edit", {**fields, "description": "other field"})
-
-        assert 409 == answer.status
-        assert [("First", None)] == stored
-        assert all(words in table for words in ("Log in", "First", "Second"))
-        assert "changed hints, title" in notice_in(again)
-        assert 409 == other.status
-        assert [("Second", "of the second")] == query(
-            root, "SELECT title, hints FROM tasks WHERE id = 1"
-        )
-
-    @pytest.mark.thorough
-    def test_what_the_other_alone_has_changed_is_no_conflict_and_stays(self, root: Path) -> None:
-        with running_board(root) as board:
-            fields = form_of(whole(board, "tasks/1"), "/tasks/1/edit")
-            theirs = {**fields, "title": "First", "hints": "theirs", "description": ""}
-            board.follow(board.post("tasks/1/edit", theirs))
-            mine = {**fields, "title": "Second", "tags": "mine"}
-            answer = board.post("tasks/1/edit", mine)
-            form = form_of(answer.text, "/tasks/1/edit")
-            found = board.post("tasks/1/edit", mine, Accept="application/json").json["conflicts"]
-            board.follow(board.post("tasks/1/edit", form))
-            stored = query(root, "SELECT title, hints, description, tags FROM tasks WHERE id = 1")
-            fields = form_of(whole(board, "tasks/1"), "/tasks/1/edit")
-            query(root, "UPDATE tasks SET hints = 'theirs again' WHERE id = 1")
-            apart = board.post("tasks/1/edit", {**fields, "tags": "mine\nand more"})
-            board.follow(board.post("tasks/1/edit", form_of(apart.text, "/tasks/1/edit")))
-
-        assert [("Title", True), ("Description", False), ("Hints", False)] == [
-            (one["label"], one["both"]) for one in found
-        ]
-        assert 'someone else has changed "Title"' in notice_in(answer.text)
-        assert [["Both changed", "Others changed"], ["Others changed"]] == [
-            [text for text in Elements(page.text).texts if text.endswith(" changed")]
-            for page in (answer, apart)
-        ]
-        assert ("Second", "theirs", "", "mine") == tuple(
-            form[name] for name in ("title", "hints", "description", "tags")
-        )
-        assert [("Second", "theirs", None, '["mine"]')] == stored
-        assert [("Second", "theirs again", '["mine","and more"]')] == query(
-            root, "SELECT title, hints, tags FROM tasks WHERE id = 1"
-        )
-
-    def test_a_task_that_was_to_be_added_to_what_it_waits_for_stays_in_the_form(
-        self, root: Path
-    ) -> None:
-        sent = {"was.depends_on": "1, 3, 99", "depends_on": "1, 3, 99", "depends_on.more": "5"}
-        with running_board(root) as board:
-            query(root, "UPDATE tasks SET depends_on = '[1,3]' WHERE id = 4")
-            answer = board.post("tasks/4/edit", sent)
-            form = form_of(answer.text, "/tasks/4/edit")
-
-        assert 409 == answer.status
-        assert ("1, 3, 99, 5", "1, 3") == (form["depends_on"], form["was.depends_on"])
-
-    @pytest.mark.thorough
-    def test_what_it_waits_for_is_added_put_in_order_and_taken_away(self, root: Path) -> None:
-        def stored() -> object:
-            return query(root, "SELECT depends_on FROM tasks WHERE id = 4")
-
-        with running_board(root) as board:
-            run_sql(root, "UPDATE tasks SET depends_on = '[1, 3]' WHERE id = 4")
-            forms = whole(board, "tasks/4").split('action="/tasks/4/edit"')[1:]
-            sent = [
-                {
-                    str(one["name"]): str(one.get("value") or "")
-                    for one in Elements(form.partition("</form>")[0]).of("input")
-                }
-                for form in forms
-            ]
-            by_words = {
-                Elements(form.partition("<button>")[2].partition("</button>")[0]).words: fields
-                for form, fields in zip(forms, sent, strict=True)
-            }
-            (more,) = [fields for fields in sent if "depends_on.more" in fields]
-            board.follow(board.post("tasks/4/edit", {**more, "depends_on.more": "#5"}))
-            added = stored()
-            run_sql(root, "UPDATE tasks SET depends_on = '[1, 3]' WHERE id = 4")
-            (earlier,) = [fields for words, fields in by_words.items() if "Earlier" in words]
-            board.follow(board.post("tasks/4/edit", earlier))
-            ordered = stored()
-            late = board.post("tasks/4/edit", earlier)
-            circle = board.post("tasks/1/edit", {"depends_on": "4", "was.depends_on": ""})
-
-        assert [("[1,3,5]",)] == added
-        assert [("[3,1]",)] == ordered
-        assert 409 != late.status  # it is as it was asked for already
-        assert 422 == circle.status
-        assert "would create a cycle" in circle.text
-
-    def test_a_task_is_added_and_its_page_is_shown(self, root: Path) -> None:
-        with running_board(root) as board:
-            empty = form_of(whole(board, "tasks/new"), "/tasks/new")
-            given = {**empty, "title": "New <b>", "feature": "auth", "discipline": "backend"}
-            refused = board.post("tasks/new", {**given, "depends_on": "999"})
-            page = board.follow(board.post("tasks/new", {**given, "depends_on": "1 3"}))
-
-        assert 422 == refused.status
-        assert "New &lt;b&gt;" in refused.text
-        assert "tasks that do not exist: 999" in refused.text
-        assert "New &lt;b&gt;" in part(page, "task")
-        assert [("New <b>", "[1,3]", "human")] == query(
-            root, "SELECT title, depends_on, provenance FROM tasks WHERE id = 6"
-        )
-
-    @pytest.mark.thorough
-    def test_an_empty_project_says_what_comes_first(self, tmp_path: Path) -> None:
-        with running_board(initialized(tmp_path / "empty")) as board:
-            tasks, new, overview = (whole(board, path) for path in ("tasks", "tasks/new", ""))
-            none_like_it = whole(board, "tasks?q=nothing")
-
-        assert "There are no tasks yet" in part(tasks, "tasks")
-        assert "No task is like this" in part(none_like_it, "tasks")
-        assert "ralphgen feature add NAME" in part(new, "new-task")
-        assert "ralphgen feature add NAME" in part(overview, "overview")
-
-    def test_a_comment_is_added_under_its_columns_name(self, root: Path) -> None:
-        with running_board(root) as board:
-            page = board.follow(board.post("tasks/1/comments", {"body": "A\r\nB", "author": "Ada"}))
-            blank = board.post("tasks/1/comments", {"body": " ", "author": "Ada"})
-
-        assert [("Ada", "A\nB")] == query(
-            root, "SELECT author, body FROM task_comments WHERE id = 2"
-        )
-        assert "Ada" in part(page, "task")
-        assert 422 == blank.status
-
-    def test_a_question_is_answered_by_an_option_or_a_text(self, root: Path) -> None:
-        add_tables(root)
-        regenerate(root, force=False, say=lambda _: None)
-        ask = (
-            "INSERT INTO ralphgen_questions (task_id, session, asked, question, options) "
-            "VALUES (5, 's', 't', 'A <b> zone?', '[\"UTC\"]')"
-        )
-        query(root, ask)
-        with running_board(root) as board:
-            page = part(whole(board, "tasks/5"), "task")
-            late = board.post("tasks/5/answer", {"question": "7", "option": "UTC"})
-            blank = board.post("tasks/5/answer", {"question": "1", "answer": " "})
-            after = board.follow(board.post("tasks/5/answer", {"question": "1", "option": "UTC"}))
-            again = board.post("tasks/5/answer", {"question": "1", "answer": "local"})
-            query(root, "UPDATE tasks SET status = 'blocked' WHERE id = 5")
-            query(root, ask)
-            board.post("tasks/5/answer", {"question": "2", "answer": "local"})
-
-        assert "A &lt;b&gt; zone?" in page
-        assert [422] * 3 == [late.status, blank.status, again.status]
-        assert "An agent asks" not in part(after, "task")
-        found = query(root, "SELECT answer FROM ralphgen_questions ORDER BY number")
-        assert [("UTC",), ("local",)] == found
-        assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 5")
-
-    def test_a_status_is_set_by_the_rules_of_the_tools(self, root: Path) -> None:
-        with running_board(root) as board:
-            fields = form_of(whole(board, "tasks/1"), "/tasks/1/status")
-            said = {**fields, "status": "done", "summary": "It works"}
-            page = board.follow(board.post("tasks/1/status", said))
-            late = board.post("tasks/1/status", {**fields, "status": "skipped", "summary": "mine"})
-            wrong = board.post(
-                "tasks/2/status", {"status": "done", "was.status": "pending", "reason": "why"}
+        with lax_database(f"{LAX}ALTER TABLE tasks ADD COLUMN description;") as connection:
+            add_task(
+                connection, 1, "pending", title="Log in", description="by password", priority="high"
             )
+            add_task(connection, 2, "draft", title="Over", feature="shop")
+            add_task(connection, 3, "done", title="100%_sure", feature="auth", discipline="qa")
+            add_task(
+                connection, 4, "pending", title="Über alles", depends_on="[2]", priority="high"
+            )
+            found = groups(connection, **fields)
 
-        assert "nothing keeps 2 any longer" in notice_in(page)
-        assert 409 == late.status
-        assert "mine" in late.text
-        assert 422 == wrong.status
-        assert "is only for the status" in wrong.text
-        assert [("done",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
+        assert wanted == sorted(one for shown in ids(found).values() for one in shown)
 
-    @pytest.mark.thorough
-    def test_the_gate_refuses_what_is_not_proved_but_by_a_persons_word(
-        self, tmp_path: Path
-    ) -> None:
-        root = proved_project(tmp_path / "p")
-        with running_board(root) as board:
-            page = whole(board, "tasks/1")
-            fields = {**form_of(page, "/tasks/1/status"), "status": "done", "summary": "mine"}
-            refused = board.post("tasks/1/status", fields)
-            lacking = board.post("tasks/1/status", {**fields, "because": "tried"})
-            forced = {**fields, "force": "1", "because": "Tried by hand"}
-            done = board.follow(board.post("tasks/1/status", forced))
+    def test_an_address_reads_back_as_its_query(self) -> None:
+        asked = TaskQuery("a&b=ü", "f", "d", "low", "waiting", "board", 3)
+        _, _, text = asked.address(page=3).partition("?")
+        fields = dict(pair.split("=") for pair in text.split("&"))
 
-        assert "What must pass before it is done" in page
-        assert [422, 422] == [refused.status, lacking.status]
-        assert "tests" in notice_in(refused.text)
-        assert "mine" in part(refused.text, "task")
-        assert "pending → done" in notice_in(done)
-        assert [("done",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
+        assert {"q", "feature", "discipline", "priority", "state", "layout", "page"} == {*fields}
+        assert "/tasks" == TaskQuery().address()
+        assert "/tasks?state=next" == TaskQuery(page=7).address(state="next")
+        assert TaskQuery() == task_query({"state": "x", "layout": "y", "page": "-1"})
 
-    def test_where_the_server_does_not_start_the_task_is_shown_and_says_so(
-        self, root: Path
-    ) -> None:
-        (root / ".ralph/mcp/manifest.json").unlink()
-        with running_board(root) as board:
-            page = part(whole(board, "tasks/1"), "task")
-            refused = board.post("tasks/1/edit", {"title": "X"})
 
-        assert "Nothing can be changed here" in page
-        assert "<form" not in page
-        assert "Log in" in page
-        assert 422 == refused.status
-
-    @pytest.mark.thorough
-    def test_a_draft_is_made_ready(self, root: Path) -> None:
-        with running_board(root) as board:
-            fields = form_of(whole(board, "tasks/4"), "/tasks/4/enrich")
-            refused = board.post("tasks/4/enrich", {**fields, "pseudocode": " ", "hints": "kept"})
-            board.follow(board.post("tasks/4/enrich", {**fields, "pseudocode": "1. Think"}))
-            page = whole(board, "tasks/4")
-
-        assert 422 == refused.status
-        assert [("pending", "1. Think")] == query(
-            root, "SELECT status, pseudocode FROM tasks WHERE id = 4"
+@pytest.fixture(scope="module")
+def many() -> Iterator[sqlite3.Connection]:
+    """Ten thousand tasks of every status."""
+    with closing(recorded()) as connection:
+        statuses = ("pending", "pending", "draft", "done", "blocked", "odd", "in_progress")
+        add_tasks(
+            connection,
+            ((task, statuses[task % 7], [task - 1] * (task % 7 == 1)) for task in range(10_000)),
         )
-        assert "/tasks/4/enrich" not in page
-
-    def test_programs_of_the_page_are_answered_in_json(self, root: Path) -> None:
-        with running_board(root) as board:
-            sent = {"title": "X", "was.title": "of another"}
-            answer = board.post("tasks/1/edit", sent, Accept="application/json")
-            done = board.act("tasks/1/edit", {"title": "X", "was.title": "Log in"})
-
-        assert 409 == answer.status
-        assert ["Log in"] == [one["now"] for one in answer.json["conflicts"]]
-        assert (True, 1) == (done["ok"], done["task"])
-
-    def test_it_is_on_record_as_a_persons(self, root: Path) -> None:
-        add_tables(root)
-        regenerate(root, force=False, say=lambda _: None)
-        made_here(root)
-        with running_board(root) as board:
-            board.act("tasks/1/edit", {"title": "X", "was.title": "Log in"})
-            page = whole(board, "tasks/1")
-
-        ((tool, recipe),) = query(
-            root,
-            "SELECT j.tool, s.recipe FROM ralphgen_journal j JOIN ralphgen_sessions s ON"
-            " s.id = j.session",
-        )
-        assert ("update_task", "manual") == (tool, recipe)
-        assert "with update_task" in page
+        connection.execute("UPDATE tasks SET title = 'Let a user of it do number ' || id")
+        yield connection
 
 
-ATTACK = "</textarea></select><script>alert(1)</script>\"><img src=x onerror='alert(2)'>{{ 7*7 }}"
+class TestSizes:
+    """A page has few rows, of however many tasks."""
+
+    @pytest.mark.parametrize("state", ["", *KINDS])
+    @pytest.mark.parametrize("layout", ["", "board"])
+    def test_ten_thousand_tasks_make_a_small_page(
+        self, many: sqlite3.Connection, state: str, layout: str
+    ) -> None:
+        page = page_of(many, state=state, layout=layout)
+
+        assert len(page.encode()) < 120_000
+        assert page.count("data-row") <= MOST_ROWS
+        assert "Show more" in page
+
+    def test_more_leads_to_the_group_alone_and_on_to_its_end(
+        self, many: sqlite3.Connection
+    ) -> None:
+        fields, seen = {"state": "drafts"}, list[int]()
+        while True:
+            (group,) = groups(many, **fields)
+            seen += [row.id for row in group.rows]
+            if not group.more:
+                break
+            fields = dict(pair.split("=") for pair in group.more.partition("?")[2].split("&"))
+        past = groups(many, state="drafts", page="99")[0]
+
+        assert [task for task in range(10_000) if task % 7 == 2] == seen
+        assert past.rows[-1].id == seen[-1]
+        assert "/tasks?state=drafts&page=14" == past.before
+
+    def test_sixty_tasks_fit_into_sixty_kilobytes(self) -> None:
+        with recorded() as connection:
+            add_tasks(connection, ((task, "pending", []) for task in range(60)))
+
+            assert len(page_of(connection).encode()) < 60_000
 
 
-def test_stored_markup_is_text_in_every_field(root: Path) -> None:
-    stored = ATTACK.replace("'", "''")
-    found = query(root, "SELECT name FROM pragma_table_info('tasks') WHERE type = 'TEXT'")
-    columns = [name for (name,) in found if name not in ("feature", "discipline")]
-    every = ", ".join(f"{name} = '{stored}'" for name in columns)
-    run_sql(
-        root,
-        f"UPDATE tasks SET {every} WHERE id IN (1, 2)",
-        f"UPDATE task_comments SET body = '{stored}', author = '{stored}', created = '{stored}'",
-        f"UPDATE features SET architecture = '{stored}', learnings ="
-        f" json_array(json_object('text', '{stored}', 'source', '{stored}'))",
-        f"UPDATE disciplines SET conventions = '{stored}', skills = json_array('{stored}')",
-    )
-    with running_board(root) as board:
-        pages = [
-            whole(board, "tasks"),
-            whole(board, f"tasks?{urlencode({'q': ATTACK, 'status': ATTACK, 'view': 'columns'})}"),
-            whole(board, "tasks/1"),
-            whole(board, "tasks/1/edit"),
-            whole(board, f"tasks/new?{urlencode({'title': ATTACK, 'description': ATTACK})}"),
-            board.post(
-                "tasks/1/edit",
-                {"title": ATTACK, "was.title": ATTACK, "hints": "x", "was.hints": ATTACK * 2},
-            ).text,
-        ]
-    for page in pages:
-        elements = Elements(page)
-        assert [] == elements.of("img")
-        assert {"/assets/board.js", "/assets/keys.js"} == {
-            str(one.get("src")) for one in elements.of("script")
-        }
-        assert not [name for _, given in elements.found for name in given if name.startswith("on")]
-        assert "49" not in part(page, "tasks") if '<section id="tasks"' in page else True
+class TestPages:
+    """What the board shows of a project."""
+
+    def test_hostile_texts_are_text(self) -> None:
+        with recorded() as connection:
+            add_task(connection, 1, "pending", title=HOSTILE, feature=HOSTILE, discipline=HOSTILE)
+            add_task(connection, 2, HOSTILE, title=None, priority=HOSTILE, depends_on=HOSTILE)
+            add_task(connection, 3, b"\xff", title=b"\xff\xfe", updated=HOSTILE, depends_on="[1]")
+            add_task(connection, 4, "pending", title=1.5, depends_on="[1]", created=7)
+            for layout in ("", "board"):
+                page = page_of(connection, layout=layout, q="", feature=HOSTILE[:99])
+                page += page_of(connection, layout=layout)
+
+                assert "<script>alert" not in page
+                assert "<script>alert('1')" in Elements(page).words
+                assert "\0" not in page
+
+    def test_empty_groups_are_words(self) -> None:
+        with recorded() as connection:
+            assert "No task is ready." in page_of(connection)
+            assert "0 tasks match." in page_of(connection, q="x")
+
+    @pytest.mark.parametrize("layout", ["", "board"])
+    def test_without_a_ledger_the_page_says_what_it_lacks(self, layout: str) -> None:
+        with lax_database() as connection:
+            add_task(connection, 1, "pending")
+            page = page_of(connection, layout=layout)
+
+        assert "ralphgen ledger on" in page
+        assert "/move" not in page
+
+    def test_optional_columns_may_be_missing(self) -> None:
+        schema = LAX.replace(", priority,\n    depends_on, blocked_by, created, updated", "")
+        with lax_database(schema) as connection:
+            add_task(connection, 1, "pending")
+            add_task(connection, 2, "done")
+            page = page_of(connection, priority="high")
+            found = groups(connection)
+
+        assert {"next": [1], "done": [2]} == ids(found)
+        assert 'name="priority"' not in page
+        assert "0 tasks match." in page
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("tasks/new", "tasks/1/edit", "tasks/4/enrich", "tasks/1/status", "tasks/1/comments"),
-        "tasks/5/answer",
-    ],
+ROWS = """
+UPDATE tasks SET priority = 'low', description = '100%_of it', depends_on = '[]' WHERE id = 1;
+INSERT INTO tasks (id, feature, discipline, title, status, depends_on, priority) VALUES
+    (3, 'auth', 'backend', '“Ü” over all', 'done', '[]', 'high'),
+    (4, 'auth', 'backend', 'zebra', 'pending', '[1, 3, 99]', NULL),
+    (5, 'auth', 'backend', 'circle', 'pending', '[5]', 'critical'),
+    (10, 'auth', 'backend', 'x', 'in_progress', '[]', 'critical');
+INSERT INTO ralphgen_sessions (id, recipe, started, agent, outcome, task_id)
+    VALUES ('s', 'r', '2026-02-10T00:00:00Z', 'a', 'done', 1);
+INSERT INTO ralphgen_claims (task_id, session, token, taken, expires, began)
+    VALUES (10, 's', 1, '2026-02-10T00:00:00.123Z', '2026-02-10T00:01:00.123Z', '2026-02-10');
+INSERT INTO ralphgen_order (task_id, position) VALUES (1, 1)
+"""
+ASKED = (
+    *(TaskQuery(state=state) for state in ("", *STATES)),
+    *(TaskQuery(q=text) for text in ("ü", "%_", "1", "ZEBRA", "'", "!", "9" * 19)),
+    TaskQuery(layout="board"),
+    TaskQuery(feature="auth", discipline="backend", priority="high"),
 )
-def test_a_form_of_another_page_is_refused(root: Path, path: str) -> None:
-    fields = {"title": "x", "status": "done", "body": "x"}
-    before = query(root, "SELECT * FROM tasks")
-    with running_board(root) as board:
-        kind = {"Content-Type": "application/x-www-form-urlencoded"}
-        forged = [
-            board.ask("POST", path, {**kind, **more}, urlencode(fields)).status
-            for more in (
-                {"Origin": "http://evil.example"},
-                {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
-                {},
-                {"Origin": board.origin, "Cookie": "ralphgen_board=1"},
-            )
-        ]
 
-    assert [403] * 4 == forged
-    assert before == query(root, "SELECT * FROM tasks")
+
+def listed(root: Path) -> list[tuple[TaskGroup, ...]]:
+    """The groups of a project, by each of the queries."""
+    with Project(root).task_rows() as (rows, _):
+        standing = read_standing(rows, {})
+        return [read_groups(rows, standing, asked) for asked in ASKED]
+
+
+@pytest.mark.slow
+@needs_postgresql
+def test_lists_are_the_same_on_both_engines(tmp_path: Path) -> None:
+    lists = []
+    for engine in ("sqlite", "postgresql"):
+        with on_engine(engine, tmp_path / engine / "p", ledger=True) as project:
+            project.run(*ROWS.split(";\n"))
+            lists.append(listed(project.root))
+
+    assert lists[0] == lists[1]
+    assert {"next": [1, 10], "done": [3]} == {
+        name: found for name, found in ids([*lists[0][0]]).items() if name != "waiting"
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schema", ["a0", "b6"])
+def test_a_database_without_optional_columns_is_listed(tmp_path: Path, schema: str) -> None:
+    with on_engine("sqlite", tmp_path / "p", schema=schema) as project:
+        assert ids([*listed(project.root)[0]])
+
+
+@pytest.mark.slow
+def test_hidden_columns_are_not_shown(tmp_path: Path) -> None:
+    config = '[schema]\nhide = ["tasks.priority", "tasks.depends_on", "tasks.description"]\n'
+    root = create_project(tmp_path / "p", ROWS.split(";\n", maxsplit=1)[0], config=config)
+    with running_board(root) as board:
+        page = board.get("tasks?q=100")
+
+    assert 'name="priority"' not in page
+    assert "0 tasks match." in page
+
+
+@pytest.fixture(params=ENGINES)
+def board(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Running, Path]]:
+    """A board on a project with three tasks that can be begun."""
+    with held_on(request.param, tmp_path / "p") as root, running_board(root) as running:
+        yield running, root
+
+
+@pytest.mark.slow
+class TestBoard:
+    """The page in a running board, without JavaScript."""
+
+    def test_buttons_move_a_task_and_the_page_follows(self, board: tuple[Running, Path]) -> None:
+        running, _ = board
+        before = running.get("tasks")
+        page = running.follow(running.post("tasks/3/move", {"place": "1"}))
+
+        assert before.index('id="task-1"') < before.index('id="task-3"')
+        assert page.index('id="task-3"') < page.index('id="task-1"')
+        assert "#3 is number 1 in the order" in notice_in(page)
+
+    def test_a_line_adds_a_task(self, board: tuple[Running, Path]) -> None:
+        running, root = board
+        page = running.follow(running.post("tasks", {"line": "Ship it #auth @backend !high"}))
+
+        assert [("Ship it", "high")] == query(
+            root, "SELECT title, priority FROM tasks WHERE id NOT IN (1, 2, 3)"
+        )
+        assert ">Ship it</a>" in page
+
+    def test_the_list_is_a_part_that_shows_every_change(self, board: tuple[Running, Path]) -> None:
+        running, root = board
+        first = running.get("tasks?part=list")
+        query(root, "UPDATE tasks SET title = 'Changed', status = 'blocked' WHERE id = 2")
+        second = running.get("tasks?part=list")
+
+        assert first.lstrip().startswith("<div")
+        assert "Changed" not in first
+        assert "Changed" in second[second.index("Needs you") :]
+
+
+@pytest.mark.slow
+def test_the_morning_after_a_night_is_sorted_into_groups(tmp_path: Path) -> None:
+    with running_board(morning(tmp_path / "p")) as board:
+        page = board.get("tasks")
+    words = " ".join(Elements(page).texts)
+    titles = [
+        title for title in ("Up next", "Needs you", "Waiting", "Drafts", "Done") if title in words
+    ]
+
+    assert sorted(titles, key=words.index) == titles
+    assert "#22 Import berths from the harbour register" in words
+    assert len(page.encode()) < 60_000

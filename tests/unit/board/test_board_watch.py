@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.board.project import MOST_FOLLOWED, ChangeWatch, StreamWatch, stream_name, tree_name
+from ralphgen.board.live import MOST_FOLLOWED, ChangeWatch, StreamWatch, stream_name, tree_name
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.session import hold
 from ralphgen.sessions.end import Lock
@@ -109,7 +109,7 @@ def test_a_lock_is_opened_again_only_where_a_server_may_hold_it(
             opened.append(folder.name)
             super().__init__(folder)
 
-    monkeypatch.setattr("ralphgen.board.project.SessionLock", Noted)
+    monkeypatch.setattr("ralphgen.board.live.SessionLock", Noted)
     held: list[int] = []
     monkeypatch.setattr("ralphgen.runtime.session._held", held)
     idle, used = watched.session("idle"), watched.session("used")

@@ -18,8 +18,8 @@ from driving import connected, create_project, made_here, query, server_command
 from making_sessions import client_of, opened
 
 from ralphgen.board.disciplines import read_disciplines
-from ralphgen.board.project import Board
-from ralphgen.board.sections import save
+from ralphgen.board.live import Board
+from ralphgen.board.project import save
 from ralphgen.board.text import Form
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.sqlite.database import Database

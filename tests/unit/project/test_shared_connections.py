@@ -5,13 +5,15 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
+from driving import create_project
 from loop_projects import LoopProject
 
 from ralphgen.ledger.tables import add_tables
+from ralphgen.project import database
 from ralphgen.project.database import open_database, opened_database, shared_connections
 
 HOLDS = """
@@ -29,9 +31,9 @@ def notice(event, arguments):
         if not any(own in line for line in lines):
             opened.append("".join(lines[-6:]))
 
-from ralphgen.board.project import Board
-from ralphgen.board import page as pages
-from ralphgen.board.server import Site
+from ralphgen.board.app import Site
+from ralphgen.board.live import Board
+from ralphgen.board.render import PLACES
 from ralphgen.cli.main import main
 from ralphgen.project.database import opened_database, shared_connections
 
@@ -43,7 +45,8 @@ def command(*words):
         main()
 
 async def pages_of(app):
-    return [await get(app, place.address) for place in pages.PLACES]
+    more = ["/project/access", "/project/health", "/project/disciplines"]
+    return [await get(app, path) for path in [*(place.address for place in PLACES), *more]]
 
 async def get(app, path):
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": []}
@@ -166,3 +169,13 @@ def test_who_reads_on_a_shared_connection_keeps_no_one_from_writing(root: Path) 
         assert [] == snapshot.rows("SELECT a FROM app")
 
     assert [1] == values(root)
+
+
+@pytest.mark.slow
+def test_a_use_that_ends_after_the_sharing_leaves_nothing_shared(tmp_path: Path) -> None:
+    root, shared = create_project(tmp_path / "p"), vars(database)["_SHARED"]
+    with ExitStack() as use:
+        with shared_connections(root):
+            use.enter_context(opened_database(root))
+        assert shared
+    assert not shared

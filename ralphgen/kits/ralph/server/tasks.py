@@ -567,7 +567,7 @@ def record(workspace: Workspace, task: int, word: Word, text: str) -> dict[str, 
         return {}
     body = f"{text} (asked through {word.through})"
     database, tables, session = workspace.database, workspace.tables, workspace.session
-    comment = comments.write(database, tables, session, task, {"body": body}, by_user=True)
+    comment = comments.write(database, tables, session, task, {"body": body}, author=comments.USER)
     return {"comment": comment}
 
 

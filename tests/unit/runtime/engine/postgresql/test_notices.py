@@ -13,7 +13,7 @@ from engines import VARIABLE, on_engine
 from lifelines import until
 from postgresql import database, needs_postgresql
 
-from ralphgen.board.project import ChangeWatch
+from ralphgen.board.live import ChangeWatch
 from ralphgen.runtime.engine.postgresql import notices as module
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.notices import WriteNotices

@@ -1,0 +1,235 @@
+"""Lets only known browsers in to the board, and ends connections that keep it waiting."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MOST_WAITING = 32
+"""Connections without a request; a browser has six. Further ones end the oldest."""
+PATIENCE = 10.0
+"""Seconds for a client to send the head of a request, or to read a response."""
+
+
+class BoundedConnection(H11Protocol):
+    """A connection that ends if its client keeps it waiting.
+
+    Connecting does not require the board's secret: without limits, any user of this machine could
+    take all the connections that the board can have. `deadline` is set while it waits.
+    """
+
+    deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first request, in the place of who has waited longest."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._wait()
+        waiting = {
+            other: other.deadline.when()
+            for other in self.connections
+            if isinstance(other, BoundedConnection) and other.deadline is not None
+        }
+        if len(waiting) > MOST_WAITING:
+            min(waiting, key=lambda other: waiting[other]).end()
+
+    def end(self) -> None:
+        """End the connection immediately, without sending the rest."""
+        self._go_on()  # it counts no more, and is lost only when the event loop goes round
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        super().connection_lost(exc)
+        self._go_on()
+
+    def handle_events(self) -> None:
+        """Process received data; after the head of a request, it is our turn."""
+        super().handle_events()
+        self._go_on_if_asked()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, which may be there already."""
+        self._wait()
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """Wait for a client that does not read its response."""
+        super().pause_writing()
+        self._wait()
+
+    def resume_writing(self) -> None:
+        """Continue with a response."""
+        super().resume_writing()
+        self._go_on_if_asked()
+
+    def _go_on_if_asked(self) -> None:
+        """Stop waiting if it is the board's turn: a request without a complete response."""
+        asked = self.cycle is not None and not self.cycle.response_complete
+        if asked and not self.flow.write_paused:
+            self._go_on()
+
+    def _wait(self) -> None:
+        self._go_on()
+        self.deadline = self.loop.call_later(PATIENCE, self.end)
+
+    def _go_on(self) -> None:
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+
+
+LOOPBACK = "127.0.0.1"
+SECRET_BYTES = 32
+OPEN = "open"
+CLOSED = """\
+this board admits only known browsers: open the address that "ralphgen board" printed last,
+or run "ralphgen board" in the project, which opens it
+"""
+TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+OWN_END, OTHER_END, STATE, USER, INODE = 1, 2, 3, 7, 9
+"""The positions of the words of a row; both ends are an address and a port, in hex."""
+SAFE = ("GET", "HEAD")
+LISTENS = "0A"
+NOBODY = -1
+ROOT = 0  # who may do everything anyway, and passes on what comes from outside of a container
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""The headers of each response, also of a refusal."""
+
+
+class AccessGuard:
+    """Protects the app, which does not see refused requests.
+
+    Opening a one-time address sets a cookie, and the cookie grants access, unless another user
+    sends it: every user of the machine can read the command line of a browser, and a browser sends
+    its cookies for an address to every port of it.
+    """
+
+    def __init__(self, app: ASGIApp, port: int, announce: Callable[[str], None]) -> None:
+        """Guard the app at `port`; `announce` receives a new address after one is used."""
+        self._app = app
+        self._port = port
+        self._announce = announce
+        self._hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
+        self._cookie = f"ralphgen_board_{port}"
+        self._pass = secrets.token_urlsafe(SECRET_BYTES)
+        self._openings: dict[str, bool] = {}
+
+    def opening(self, *, announced: bool) -> str:
+        """Return a new address that lets one browser in; `announced` is whether people see it."""
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        self._openings[secret] = announced
+        return f"http://{LOOPBACK}:{self._port}/{OPEN}/{secret}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer or pass on one request; only HTTP is supported."""
+        if scope["type"] != "http":
+            return
+        answer = self._refusal(scope) or self._app
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await answer(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return the answer to a request that must not be passed on."""
+        headers = Headers(scope=scope)
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or hosts[0] not in self._hosts:
+            return PlainTextResponse("forbidden", 403)
+        raw: bytes = scope["raw_path"]  # as sent: percent signs hide nothing
+        place, _, secret = raw.decode("latin-1").removeprefix("/").partition("/")
+        if place == OPEN and scope["method"] == "GET" and self._opens(secret, scope):
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(self._cookie, self._pass, path="/", httponly=True, samesite="strict")
+            return answer
+        if not self._is_let_in(headers) or self._is_another(scope):
+            return PlainTextResponse(CLOSED, 403)
+        if place == OPEN:
+            return RedirectResponse("/", 303)
+        if scope["method"] not in SAFE and not _from_own_page(headers, hosts[0]):
+            return PlainTextResponse("forbidden", 403)
+        return None
+
+    def _opens(self, given: str, scope: Scope) -> bool:
+        """Return whether this is the one request that an opening is for, which it then was."""
+        found = [secret for secret in self._openings if _same(given, secret)]
+        if not found or self._is_another(scope):
+            return False
+        if self._openings.pop(found[0]):
+            with suppress(OSError):  # the reader is gone
+                self._announce(self.opening(announced=True))
+        return True
+
+    def _is_let_in(self, headers: Headers) -> bool:
+        """Return whether the request has the cookie, also among others of the same name."""
+        pairs = [
+            pair.strip().partition("=")
+            for line in headers.getlist("cookie")
+            for pair in line.split(";")
+        ]
+        given = [value for name, _, value in pairs if name == self._cookie]
+        return any(_same(value, self._pass) for value in given)
+
+    def _is_another(self, scope: Scope) -> bool:
+        """Return whether another user of the machine sends the request, if that is known."""
+        if scope["client"] is None:  # the connection was reset by an unknown user
+            return True
+        users = _users_at(scope["client"][1], self._port)
+        return users is not None and not (users and users <= {os.getuid(), ROOT})
+
+
+def _same(found: str, secret: str) -> bool:
+    """Return whether a text is the secret, in constant time."""
+    return secrets.compare_digest(found.encode(), secret.encode())
+
+
+def _from_own_page(headers: Headers, host: str) -> bool:
+    """Return whether a page of the board sends this.
+
+    A form of a page without referrer sends no origin, or "null"; then the browser itself reports
+    the page's site.
+    """
+    origins = headers.getlist("origin")
+    if origins in ([], ["null"]):
+        return headers.getlist("sec-fetch-site") == ["same-origin"]
+    return origins == [f"http://{host}"]
+
+
+def _users_at(port: int, own: int) -> set[int] | None:
+    """Return the users of the sockets at `port` that are connected to `own`.
+
+    A socket without a process counts as `NOBODY`. Returns None if the machine does not tell.
+    """
+    found: set[int] = set()
+    tells = False
+    for table in TABLES:
+        with suppress(OSError):
+            for row in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+                words = row.split()
+                ends = words[OWN_END][-5:], words[OTHER_END][-5:]
+                tells = tells or (ends[0] == f":{own:04X}" and words[STATE] == LISTENS)
+                if ends == (f":{port:04X}", f":{own:04X}"):
+                    found.add(int(words[USER]) if words[INODE] != "0" else NOBODY)
+    return found if tells else None

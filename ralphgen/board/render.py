@@ -1,0 +1,324 @@
+"""Renders pages from templates, and answers requests with pages, parts of pages and results."""
+
+import json
+import secrets
+from collections import OrderedDict, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
+from markupsafe import Markup
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from ralphgen.board.live import Board, in_thread
+from ralphgen.board.text import (
+    ActionResult,
+    Form,
+    fieldless,
+    form_of,
+    line,
+    moment,
+    query_of,
+    wants_json,
+)
+from ralphgen.errors import Problem, RalphgenError
+from ralphgen.rendering import template_folder
+from ralphgen.runtime.errors import ToolError
+from ralphgen.terminal.console import show_crash
+
+HALVES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+MOST_KEPT = 64  # results that wait for their page
+MOST_NEWS = 8  # results that no request waits for
+MACROS = ("ui", "forms", "charts", "diff")
+TINTS = 8  # colours of disciplines
+MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
+STALE = 409
+FRAME = "page.html.jinja"  # of all pages
+BADGE, SAID = "badge", "said"  # its own parts
+
+
+@dataclass(frozen=True, slots=True)
+class MenuEntry:
+    """A screen in the navigation; `of_tasks` ones are left out of a project without tasks."""
+
+    address: str
+    title: str
+    of_tasks: bool = True
+
+
+PLACES = (
+    MenuEntry("/", "Inbox"),
+    MenuEntry("/tasks", "Tasks"),
+    MenuEntry("/agents", "Agents", of_tasks=False),
+    MenuEntry("/project", "Project", of_tasks=False),
+)
+
+
+class Renderer(RendererHTML):
+    """Renders Markdown of agents: links open nothing else, and images are links."""
+
+    def image(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
+        """Return an image as a link with its text."""
+        token = tokens[at]
+        text = self.renderInlineAsText(token.children or [], options, env)
+        address = token.attrGet("src")
+        return Markup('<a href="{}" rel="noopener noreferrer">{}</a>').format(
+            address, text or address
+        )
+
+    def link_open(
+        self, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType
+    ) -> str:
+        """Return the beginning of a link that tells its target nothing."""
+        tokens[at].attrSet("rel", "noopener noreferrer")
+        return self.renderToken(tokens, at, options, env)
+
+
+@cache
+def _markdown() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}, renderer_cls=Renderer).enable("table")
+
+
+def markdown(value: object) -> Markup:
+    """Return a stored text as HTML; raw HTML in it is shown as text."""
+    text = "" if value is None else str(value)
+    return Markup(_markdown().render(text.translate(HALVES)))
+
+
+def local(value: object) -> datetime | None:
+    """Return a stored time in the time zone of this machine; None if it is invalid."""
+    found = moment(value)
+    return None if found is None else found.astimezone()
+
+
+def clock(value: object) -> str:
+    """Return a stored time as hours and minutes here, or the text itself if it is not one."""
+    found = local(value)
+    return line(value) if found is None else found.strftime("%H:%M")
+
+
+def exact(value: object) -> str:
+    """Return a stored time as date and time here, or the text itself if it is not one."""
+    found = local(value)
+    return line(value) if found is None else found.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def ago(value: object) -> str:
+    """Return how long ago a stored time is, such as "2 h ago", or the text if it is not one."""
+    found = local(value)
+    if found is None:
+        return line(value)
+    seconds = (datetime.now(found.tzinfo) - found).total_seconds()
+    for unit, words in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if seconds >= unit:
+            return f"{int(seconds // unit)} {words} ago"
+    return "now"
+
+
+def took(seconds: float | None) -> str:
+    """Return a duration, such as "12 min" or "1 h 5 min"; empty if it is unknown."""
+    if seconds is None:
+        return ""
+    if seconds < MINUTE:
+        return f"{int(seconds)} s"
+    hours, minutes = divmod(int(seconds // MINUTE), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def tint(name: object) -> str:
+    """Return the class of the colour of a discipline, always the same for a name."""
+    digest = sha256(str(name).encode("utf-8", "surrogateescape")).digest()
+    return f"tint-{digest[0] % TINTS}"
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates of the board; an undefined variable is an error."""
+    found = Environment(
+        loader=FileSystemLoader(template_folder() / "board", encoding="utf-8"),
+        undefined=StrictUndefined,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for own in (markdown, clock, exact, ago, took, tint):
+        found.filters[own.__name__] = own
+    for name in MACROS:  # as globals: a block that is rendered alone sees no imports
+        found.globals[name] = found.get_template(f"macros/{name}.html.jinja").module
+    return found
+
+
+def render(name: str, values: Mapping[str, object], part: str = "") -> str:
+    """Return a template filled with values, or one block of it.
+
+    Lone surrogates, which JSON and file names can contain, are not UTF-8: each becomes U+FFFD.
+    Raises `HTTPException` (404) if the template has no such block.
+    """
+    template = environment().get_template(name)
+    text = template.render(values) if not part else _block(template, part, values)
+    return text.translate(HALVES)
+
+
+def _block(template: Template, part: str, values: Mapping[str, object]) -> str:
+    if part in {BADGE, SAID}:
+        template = environment().get_template(FRAME)
+    if part not in template.blocks:
+        raise HTTPException(404, f"the page has no part {line(part)}")
+    context = template.new_context(dict(values))
+    return "".join(template.blocks[part](context))
+
+
+class Desk:
+    """Answers the requests of all screens; all of it belongs to the event loop.
+
+    `badge` returns how many items stop agents, for the header of each page.
+    """
+
+    def __init__(self, board: Board, badge: Callable[[Board], int]) -> None:
+        """Start with no results to show."""
+        self.board = board
+        self.root = board.root
+        self._badge = badge
+        self._kept: OrderedDict[str, ActionResult] = OrderedDict()
+        self._news: deque[ActionResult] = deque(maxlen=MOST_NEWS)
+
+    def tell(self, outcome: ActionResult) -> None:
+        """Show a result that no request waits for on the next page; may be called in any thread."""
+        self._news.append(outcome)
+        self.board.note("news")
+
+    async def page(
+        self,
+        request: Request,
+        template: str,
+        read: Callable[[], Mapping[str, object]],
+        *,
+        title: str,
+        outcome: ActionResult | None = None,
+    ) -> Response:
+        """Return a page, or the block of it that `part` in the query names.
+
+        `read` returns the values of the template, in a thread; what it raises is shown. An
+        `outcome` that is not ok keeps a form as typed: 409 if it is stale, else 400.
+        """
+        query = query_of(request)
+        part = query.get("part", "")
+        shown = outcome or self._kept.pop(query.get("notice", ""), None)
+        if shown is None and part in {"", SAID} and self._news:
+            shown = self._news.popleft()
+        status = 200
+        if outcome is not None and not outcome.ok:
+            status = STALE if outcome.stale else 400
+
+        def drawn() -> str:
+            nonlocal template, status
+            self.board.check(fully=True)  # a page shows the decision before it
+            number, _ = self.board.changed_since(0)
+            values: dict[str, object] = {"title": title, "change": number, "notice": shown}
+            try:
+                values |= read() if part not in {BADGE, SAID} else {}
+            except (RalphgenError, ToolError) as error:
+                template, status = "problem.html.jinja", 500
+                values |= {"problems": _problems_of(error)}
+            return render(template, values | self._frame(request, part), part)
+
+        try:
+            text = await in_thread(drawn)
+        except HTTPException:
+            raise
+        except Exception as error:
+            show_crash(type(error), error, error.__traceback__)
+            problem = Problem(f"{type(error).__name__}: {error}", "please report this bug")
+            frame = self._frame(request, "")
+            values = {"title": title, "change": 0, "notice": None, "problems": (problem,), **frame}
+            return HTMLResponse(render("problem.html.jinja", values), 500)
+        return HTMLResponse(text, status)
+
+    def _frame(self, request: Request, part: str) -> dict[str, object]:
+        """Return what the header shows on each page; nothing else is read for a part."""
+        if part not in {"", BADGE}:
+            return {"project": "", "alone": False, "places": (), "here": "", "badge": 0}
+        heading = self.board.heading()
+        try:
+            badge = 0 if heading.tables_alone else self._badge(self.board)
+        except (RalphgenError, ToolError):
+            badge = 0
+        here = f"/{request.url.path[1:].partition('/')[0]}"
+        places = [one for one in PLACES if not (one.of_tasks and heading.tables_alone)]
+        return {
+            "project": heading.title,
+            "alone": heading.tables_alone,
+            "places": places,
+            "here": here,
+            "badge": badge,
+        }
+
+    async def decide(
+        self, request: Request, act: Callable[[Form], ActionResult], then: str
+    ) -> Response:
+        """Do what a form asks for, in a thread, and answer with the result.
+
+        A script gets it as JSON, with 409 for a conflict and 400 for a refusal; a plain form is
+        redirected to the address `then`, which shows it once. `RalphgenError` is a refusal.
+        """
+        form = await form_of(request)
+        outcome = await in_thread(lambda: _result_of(act, form))
+        return self.answered(request, outcome, then)
+
+    def answered(self, request: Request, outcome: ActionResult, then: str) -> Response:
+        """Answer with a result, as `decide` does."""
+        if wants_json(request):
+            refused = STALE if outcome.stale else 400
+            return json_answer(asdict(outcome), 200 if outcome.ok else refused)
+        key = secrets.token_urlsafe(12)
+        self._kept[key] = outcome
+        if len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        path, mark, anchor = then.partition("#")
+        return RedirectResponse(
+            f"{path}{'&' if '?' in path else '?'}notice={key}{mark}{anchor}", 303
+        )
+
+    async def refused(self, request: Request, error: Exception) -> Response:
+        """Answer a request that has no page: JSON for a script, else the reason with links."""
+        if not isinstance(error, HTTPException):
+            raise error
+        words = {"Not Found": "There is nothing at this address."}
+        text = words.get(error.detail, line(error.detail))
+        if wants_json(request):
+            answer: Response = json_answer(asdict(ActionResult(False, text)), error.status_code)
+        else:
+            frame = await in_thread(lambda: self._frame(request, ""))
+            problem = Problem(text, "")
+            values = {"title": "Not found", "change": 0, "notice": None, "problems": (problem,)}
+            page = render("problem.html.jinja", values | frame)
+            answer = HTMLResponse(page, error.status_code)
+        answer.headers.update(error.headers or {})
+        return answer
+
+
+def _result_of(act: Callable[[Form], ActionResult], form: Form) -> ActionResult:
+    try:
+        return act(form)
+    except RalphgenError as error:
+        return ActionResult(False, "nothing was changed", (), fieldless(error.problems))
+    except ToolError as error:
+        return ActionResult(False, line(error, 500))
+
+
+def _problems_of(error: RalphgenError | ToolError) -> tuple[Problem, ...]:
+    return tuple(error.problems) if isinstance(error, RalphgenError) else (Problem(str(error), ""),)
+
+
+def json_answer(value: object, status: int = 200) -> Response:
+    """Return JSON in ASCII: a lone surrogate, which a name can contain, is not UTF-8."""
+    return Response(json.dumps(value), status, media_type="application/json")

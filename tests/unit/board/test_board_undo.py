@@ -1,0 +1,85 @@
+"""The work on a task is undone from its page: rows and code together, after a preview."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from board_browsers import Running, hidden, notice_in, running_board
+from driving import query
+from engines import ENGINES
+from mornings import morning_on
+from proved_projects import git
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=ENGINES)
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    with morning_on(request.param, tmp_path / "tidewatch") as project:
+        yield project
+
+
+@pytest.fixture
+def board(root: Path) -> Iterator[Running]:
+    with running_board(root) as running:
+        yield running
+
+
+def result(board: Running) -> str:
+    """The message about the work on a task, as soon as a page has it."""
+    for _ in range(600):
+        if "#" in (found := notice_in(board.get("tasks"))):
+            return found
+        time.sleep(0.1)
+    raise AssertionError
+
+
+def status(root: Path, task: int) -> str:
+    ((found,),) = query(root, "SELECT status FROM tasks WHERE id = ?", task)
+    return str(found)
+
+
+def test_the_preview_names_rows_files_and_later_work(board: Running) -> None:
+    page = board.get("tasks/11/undo?part=dialog")
+    assert "Undo the work on #11" in page
+    assert "by a revert commit" in page
+    assert "docs/cache_tide_curves_for_seven_days.md" in page
+    assert "Send low-water alerts by e-mail" in page  # builds on it
+
+
+def test_rows_and_code_are_undone_and_the_task_is_parked(board: Running, root: Path) -> None:
+    session = hidden(board.get("tasks/38/undo?part=dialog"), "session")
+    tip = git(root, "rev-parse", "main")
+    said = board.act("/tasks/38/undo", {"session": session, "code": "yes", "then": "draft"})
+    assert said["ok"], said
+    assert "#38 undone; the code is reverted as" in result(board)
+    assert "draft" == status(root, 38)
+    assert tip != git(root, "rev-parse", "main")
+    assert "undone" in str(query(root, "SELECT verdict FROM ralphgen_reviews WHERE task_id = 38"))
+
+
+def test_rows_alone_are_undone_where_the_code_stays(board: Running, root: Path) -> None:
+    session = hidden(board.get("tasks/38/undo?part=dialog"), "session")
+    tip = git(root, "rev-parse", "main")
+    board.act("/tasks/38/undo", {"session": session, "then": "pending"})
+    assert "#38 undone; it is pending" in result(board)
+    assert (tip, "pending") == (git(root, "rev-parse", "main"), status(root, 38))
+
+
+def test_work_that_somebody_else_finished_since_is_not_undone(board: Running, root: Path) -> None:
+    said = board.act("/tasks/38/undo", {"session": "another", "then": "draft"})
+    assert not said["ok"]
+    assert "another session has finished task 38 since" in said["problems"][0]["text"]
+    assert "done" == status(root, 38)
+
+
+def test_a_task_without_proof_is_closed_once_its_checks_have_passed(
+    board: Running, root: Path
+) -> None:
+    asked = board.act("/tasks/24/status", {"status": "done", "was.status": "pending"})
+    assert "/tasks/24/status?to=done" == asked["dialog"]
+    assert "Run the checks, then close it" in board.get(f"{asked['dialog']}&part=dialog")
+    assert board.act("/tasks/24/check")["ok"]
+    assert "#24: pending → done" in result(board)
+    assert "done" == status(root, 24)
