@@ -136,7 +136,7 @@ def test_an_installation_without_optional_packages_skips_only_what_needs_them(
             (packages / path.name).symlink_to(path)
     modules = (
         "tests/golden/test_goldens.py::test_rendered_files_equal_the_golden[a8]",
-        "tests/unit/board/test_board_graph.py",  # some of its tests need Hypothesis
+        "tests/unit/board/test_board_edits.py",  # some of its tests need Hypothesis
         "tests/unit/cli/test_postgresql_checks.py",  # all of its tests need psycopg
     )
 

@@ -428,8 +428,7 @@ class TaskActions:
         now, new = line(row.get("status")), form.text("status")
         read = _said(form, f"{WAS}status", now)
         if read != now:
-            text = f"Somebody else has set the status to {now}; nothing was changed"
-            return ActionResult(False, text, stale=True)
+            return _overtaken(now)
         words = {name: _said(form, name).strip() for name in ("reason", "summary", "because")}
         known = {name: plain(row[name]) for name in ("status",) if name in row}
         try:
@@ -441,7 +440,10 @@ class TaskActions:
                 shown = tuple(FieldProblem("", one.text) for one in error.problems)
                 ask = f"/tasks/{task}/status?to=done"
                 return ActionResult(False, "Not proved yet", (), shown, dialog=ask)
-            raise
+            later = line(self.row(task).get("status"))
+            if later == now:
+                raise
+            return _overtaken(later)
         lines = [f"warning: {one}" for one in answer.get("warnings", ())]
         lines += map(str, answer.get("told", ()))
         done = self._decided(f"#{task}: {line(answer['old'])} → {line(answer['new'])}", session)
@@ -571,6 +573,12 @@ def _conflicting(found: Sequence[FieldConflict]) -> ActionResult:
     )
     text = f"Somebody else has changed the {names}; nothing was saved"
     return ActionResult(False, text, lines, stale=True)
+
+
+def _overtaken(status: str) -> ActionResult:
+    """Return the result of a status that comes second."""
+    text = f"Somebody else has set the status to {status}; nothing was changed"
+    return ActionResult(False, text, stale=True)
 
 
 def _marked(text: str, names: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, str]]:

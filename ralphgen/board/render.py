@@ -17,7 +17,7 @@ from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
 from ralphgen.board.live import Board, in_thread
 from ralphgen.board.text import (
@@ -41,7 +41,7 @@ MOST_NEWS = 8  # results that no request waits for
 MACROS = ("ui", "forms", "charts", "diff")
 TINTS = 8  # colours of disciplines
 MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
-STALE = 409
+STALE, BROKEN = 409, 500
 FRAME = "page.html.jinja"  # of all pages
 BADGE, SAID = "badge", "said"  # its own parts
 
@@ -227,8 +227,10 @@ class Desk:
             try:
                 values |= read() if part not in {BADGE, SAID} else {}
             except (RalphgenError, ToolError) as error:
-                template, status = "problem.html.jinja", 500
+                template, status = "problem.html.jinja", BROKEN
                 values |= {"problems": _problems_of(error)}
+                if part:  # for the script, which shows it
+                    return "; ".join(problem.text for problem in _problems_of(error))
             return render(template, values | self._frame(request, part), part)
 
         try:
@@ -241,6 +243,8 @@ class Desk:
             frame = self._frame(request, "")
             values = {"title": title, "change": 0, "notice": None, "problems": (problem,), **frame}
             return HTMLResponse(render("problem.html.jinja", values), 500)
+        if status == BROKEN and part:
+            return PlainTextResponse(text, status)
         return HTMLResponse(text, status)
 
     def _frame(self, request: Request, part: str) -> dict[str, object]:

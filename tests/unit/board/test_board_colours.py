@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 from colours import Triple, ciede2000, contrast, distance
@@ -70,11 +71,11 @@ def test_every_two_meanings_differ(colours: Colours) -> None:
 
 
 def test_every_meaning_has_a_shape_for_those_who_do_not_tell_the_colours() -> None:
-    drawn = environment().globals["ui"].mark
-    shapes = {meaning: re.sub(r'class="[^"]*"', "", drawn(meaning)) for meaning in MEANINGS}
+    ui: Any = environment().globals["ui"]
+    shapes = {meaning: re.sub(r'class="[^"]*"', "", ui.mark(meaning)) for meaning in MEANINGS}
 
     assert len(MEANINGS) == len({*shapes.values()})
-    assert all(f"c-{meaning}" in drawn(meaning) for meaning in MEANINGS)
+    assert all(f"c-{meaning}" in ui.mark(meaning) for meaning in MEANINGS)
 
 
 @SCHEMES

@@ -11,13 +11,14 @@ from driving import create_project, query
 from engines import ENGINES, on_engine, project_on
 from held_tasks import held_on
 from mornings import CONFLICTING, OPTIONS, morning, morning_on
+from postgresql import needs_postgresql
 from proved_projects import LEDGER, MARKER, git
 
 from ralphgen.board.actions import stored_task
 from ralphgen.board.diff import FileChanges
 from ralphgen.board.inbox import read_project
 from ralphgen.board.live import Board
-from ralphgen.board.record import HIDDEN
+from ralphgen.board.record import HIDDEN, shown_check
 from ralphgen.board.render import render
 from ralphgen.board.review import (
     FIRST,
@@ -35,6 +36,7 @@ from ralphgen.board.review import (
     work_changes,
 )
 from ralphgen.kits.project import Project
+from ralphgen.ledger.record import CheckRecord
 
 pytestmark = pytest.mark.slow
 
@@ -355,11 +357,10 @@ class TestActivity:
             "Claude Code ended: asked ($0.86)",
         ] == told(seen(night, 14))[-2:]
 
+    @needs_postgresql
     def test_it_is_the_same_on_both_engines(self, tmp_path: Path) -> None:
         found = []
         for engine in ("sqlite", "postgresql"):
-            if engine == "postgresql" and any(ENGINES[1].marks[0].args):  # type: ignore[union-attr]
-                pytest.skip("there is no PostgreSQL")
             with morning_on(engine, tmp_path / engine) as root:
                 views = [seen(root, task) for task in (11, 14, 17, 19, 27, 41)]
             found.append(
@@ -457,6 +458,18 @@ class TestActivity:
                 page = running.get("tasks/1")
         assert len(page) < 60_000
         assert "a\\u202eb\\n" in page
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "protected", "is_proof"),
+    [(0, "[]", True), (0, '["a.py"]', False), (1, "[]", False)],
+)
+def test_a_check_proves_nothing_if_it_failed_or_protected_files_changed(
+    exit_code: int, protected: str, is_proof: bool
+) -> None:
+    began = "2026-01-01T00:00:00Z"
+    run = CheckRecord(1, "s", "tests", exit_code, began, 1.0, protected, "[]", "")
+    assert is_proof is shown_check(run).ok
 
 
 class TestFreshness:

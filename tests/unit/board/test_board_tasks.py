@@ -131,10 +131,13 @@ class TestGroups:
             add_claim(connection, 1, "s-1", expires=FAR, **begun)
             add_claim(connection, 2, "gone", expires="2026-01-02T00:00:00Z", **begun)
             add_claim(connection, 4, "gone", expires="2026-01-02T00:00:00Z", **begun)
+            add_tasks(connection, [(5, "pending", []), (6, "in_progress", [])])
+            add_claim(connection, 5, "s-1", expires=FAR, taken=begun["taken"])
+            add_claim(connection, 6, "gone", expires="2026-01-02T00:00:00Z", taken=begun["taken"])
             found = groups(connection)
             stale = groups(connection, state="stale")
 
-        assert {"next": [2, 3], "progress": [1, 4]} == ids(found)
+        assert {"next": [2, 3], "progress": [1, 4, 5, 6]} == ids(found)
         live, left = row_of(found, 1), row_of(found, 2)
         assert ("s-1", "claude", "2026-01-01T00:00:00Z") == (live.session, live.agent, live.since)
         assert ("stale: left by", "a session") == (left.reason.words, left.agent)
@@ -250,7 +253,7 @@ class TestFilters:
             add_task(
                 connection, 4, "pending", title="Über alles", depends_on="[2]", priority="high"
             )
-            found = groups(connection, **fields)
+            found = groups(connection, None, **fields)
 
         assert wanted == sorted(one for shown in ids(found).values() for one in shown)
 
@@ -297,7 +300,7 @@ class TestSizes:
     ) -> None:
         fields, seen = {"state": "drafts"}, list[int]()
         while True:
-            (group,) = groups(many, **fields)
+            (group,) = groups(many, None, **fields)
             seen += [row.id for row in group.rows]
             if not group.more:
                 break
