@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
+from threading import enumerate as enumerate_threads
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import urlencode, urlsplit
@@ -215,6 +216,9 @@ def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
         finally:
             server.should_exit = True
             thread.join(PATIENCE)
+            for reading in enumerate_threads():  # what the board reads in the background
+                if isinstance(reading, Timer):
+                    reading.join(PATIENCE)
         gc.collect()  # failed tasks without a waiter are reported when they are collected
 
     assert not thread.is_alive()
