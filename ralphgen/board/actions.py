@@ -70,12 +70,8 @@ CREATE, UPDATE, SET_STATUS, COMMENT = (
     "add_task_comment",
 )
 LARGEST_ID = 2**63 - 1
-STUCK = "blocked in_progress"  # what can be tried again or skipped; agents may have left it
-FINISHED = (
-    "SELECT id FROM ralphgen_sessions WHERE task_id = ? AND outcome = 'done' "
-    "ORDER BY started DESC LIMIT 1"
-)
-MOST_BACK = 100  # decisions that can be taken back
+STUCK = "blocked in_progress"  # statuses of tasks to retry or skip; agents may have left one
+MOST_BACK = 100  # decisions that can be undone
 MOST_NAMES = 1_000  # features that a form offers
 TRIES = 5  # attempts at a change, if the same fields keep changing
 PRIORITIES = ("low", "medium", "high", "critical")
@@ -153,11 +149,6 @@ def conflicts(schema: Mapping[str, Any], row: Row, given: Form) -> tuple[FieldCo
         for typed_text in [_said(given, one.name, one.was)]
     )
     return tuple(one for one in found if one.now not in (one.read, one.typed))
-
-
-def fingerprint(fields: Sequence[EditField]) -> str:
-    """Return a digest of the stored values of the fields."""
-    return sha256(repr([(one.name, one.was) for one in fields]).encode()).hexdigest()[:16]
 
 
 def _said(given: Form, name: str, other: str = "") -> str:
@@ -244,7 +235,7 @@ class TaskActions:
     """
 
     def __init__(self, root: Path) -> None:
-        """Start with nothing asked, and no decision to take back."""
+        """Start with no schemas, and no decision to undo."""
         self.root = root
         self._acting = Lock()
         self._asking = Lock()
@@ -397,7 +388,7 @@ class TaskActions:
             answer = tools.ask(CREATE, **fields)
         return ActionResult(True, f"#{answer['id']} added: {line(answer['status'])}")
 
-    def edit(self, task: int, form: Form) -> tuple[ActionResult, tuple[FieldConflict, ...]]:
+    def edit(self, task: int, form: Form) -> ActionResult:
         """Change the fields that differ; change nothing if there are conflicts.
 
         It is tried again if the row changes before the tool runs.
@@ -405,10 +396,10 @@ class TaskActions:
         schema, row = self.schemas().get(UPDATE, {}), self.row(task)
         for _ in range(TRIES):
             if found := conflicts(schema, row, form):
-                return _conflicting(found), found
+                return _conflicting(found)
             changes = changes_of_form(schema, row, form)
             if not changes:
-                return ActionResult(True, f"#{task}: nothing to change"), ()
+                return ActionResult(True, f"#{task}: nothing to change")
             read = _columns_read(schema, row, form)
             try:
                 with self._acting, self._tools(UPDATE, task, read) as (tools, session):
@@ -419,7 +410,7 @@ class TaskActions:
                     raise
                 continue
             named = ", ".join(answer.get("changed", ())) or "nothing"
-            return self._decided(f"#{task}: changed {named}", session), ()
+            return self._decided(f"#{task}: changed {named}", session)
         raise ProjectError(f"task {task} keeps changing: load the page again")
 
     def set_status(self, task: int, form: Form) -> ActionResult:
@@ -459,9 +450,7 @@ class TaskActions:
         """Return what undoing the work on a task would revert and keep."""
         return preview(self.root, self._finished_by(task))
 
-    def undo_work(
-        self, task: int, form: Form, tell: Callable[[ActionResult], None]
-    ) -> ActionResult:
+    def undo_work(self, task: int, form: Form, tell: Tell) -> ActionResult:
         """Begin to undo the work on a task: the checks may take long; `tell` gets the result."""
         session, then = form.text("session"), form.text("then")
         if session != self._finished_by(task):
@@ -502,8 +491,8 @@ class TaskActions:
         told = tuple(line(answer[key], 500) for key in ("not_proved", "note") if key in answer)
         tell(ActionResult(False, text, told))
 
-    def is_undoing(self, task: int) -> bool:
-        """Return whether the work on a task is being undone."""
+    def is_checking(self, task: int) -> bool:
+        """Return whether checks of this board run for a task, also those of an undo."""
         return task in self._jobs and self._jobs[task].is_alive()
 
     def _undo_work(self, task: int, session: str, then: str, tell: Tell, *, code: bool) -> None:
@@ -521,7 +510,7 @@ class TaskActions:
     def _finished_by(self, task: int) -> str:
         """Return the session that finished a task last."""
         with open_database(self.root) as connection:
-            row = connection.row(FINISHED, [task])
+            row = connection.row(reviews.FINISHED, [task])
         if row is None:
             raise ProjectError(f"no session on record has finished task {task}")
         return str(row[0])
@@ -641,7 +630,7 @@ class TaskRoutes:
         return post
 
     async def undo_decision(self, request: Request) -> Response:
-        """Take back a decision of this board."""
+        """Undo a decision of this board."""
         token = request.path_params["token"]
         return await self._desk.decide(request, lambda _: self.actions.take_back(token), "/")
 
@@ -696,7 +685,7 @@ class TaskRoutes:
 
         def act() -> ActionResult:
             try:
-                return self.actions.edit(task, form)[0]
+                return self.actions.edit(task, form)
             except RalphgenError as error:
                 return ActionResult(False, "Nothing was saved", (), fieldless(error.problems))
 
@@ -758,7 +747,7 @@ def routes(desk: Desk) -> Sequence[Route]:
     """Return the routes of all decisions on tasks."""
     own = TaskRoutes(desk)
     does = own.actions
-    desk.board.is_undoing = does.is_undoing
+    desk.board.is_checking = does.is_checking
 
     def moved(kind: str, old: str, new: str, text: str) -> Callable[[list[int]], ActionResult]:
         return lambda tasks: does.move_status(tasks, kind, (old, new), text)

@@ -517,8 +517,8 @@ class Board:
     """The state of the board of the project in `root`; every method may be called in any thread.
 
     Hold `acting` while you write the server or the project. `session` is the session of the user of
-    this board. `findings` are the results of the last diagnosis. `is_undoing` returns whether the
-    work on a task is being undone.
+    this board. `findings` are the results of the last diagnosis. `is_checking` returns whether
+    checks of this board run for a task, also those of an undo.
     """
 
     def __init__(self, root: Path) -> None:
@@ -528,7 +528,7 @@ class Board:
         self.session = f"board-{moment}-{secrets.token_hex(4)}"
         self.acting = Lock()
         self.findings: Sequence[object] | None = None
-        self.is_undoing: Callable[[int], bool] = lambda _task: False
+        self.is_checking: Callable[[int], bool] = lambda _task: False
         self._changes = ChangeWatch(root)
         self._streams = StreamWatch(root)
         self._noting = Lock()

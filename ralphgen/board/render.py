@@ -78,7 +78,7 @@ class Renderer(RendererHTML):
     def link_open(
         self, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType
     ) -> str:
-        """Return the beginning of a link that tells its target nothing."""
+        """Return the beginning of a link without a referrer."""
         tokens[at].attrSet("rel", "noopener noreferrer")
         return self.renderToken(tokens, at, options, env)
 

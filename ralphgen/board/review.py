@@ -440,7 +440,7 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
             seen = query.get("seen", "")
             row = stored_task(rows, task)
             version = task_version(rows, task, row, recorded=has_record(rows))
-            version += "-undoing" * board.is_undoing(task)
+            version += "-checking" * board.is_checking(task)
             return {"task": task, "seen": seen, "version": version}
         asked = query.get("activity", "")
         most = min(int(asked), MOST) if asked.isdecimal() and len(asked) <= len("9999") else FIRST
@@ -452,8 +452,8 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
     find = partial(work_changes, root, view, branch)
     is_whole = part == "diff" or query.get("diff") == "all"
     changes, late = (find(), False) if is_whole else changes_at_once(find)
-    undoing = board.is_undoing(task)
-    version = f"{view.version}{'-undoing' * undoing}"
+    checking = board.is_checking(task)
+    version = f"{view.version}{'-checking' * checking}"
     items = items_of(board)
     item = items.of(task)
     kind = item.kind if item is not None else ""
@@ -463,7 +463,7 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
         "view": view,
         "seen": version,
         "version": version,
-        "undoing": undoing,
+        "checking": checking,
         "kind": kind,
         "flags": item.flags if item is not None else (),
         "place": place_of(items, task),

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -154,13 +154,6 @@ def moment(value: object) -> datetime | None:
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-def days_since(value: object, today: date) -> int | None:
-    """Return the whole days since a stored date; None if it is invalid or in the future."""
-    found = moment(value)
-    days = -1 if found is None else (today - found.date()).days
-    return days if days >= 0 else None
 
 
 def natural(text: str) -> tuple[tuple[int, int | str], ...]:

@@ -69,6 +69,7 @@ _SIDECARS = ("-wal", "-journal")
 _UNREADABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PROTOCOL}
 _COPY_HELPS = {sqlite3.SQLITE_READONLY, *_UNREADABLE}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+REFUSALS = (ToolError, sqlite3.Error)  # the latter comes from direct reads
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _JOURNALED = "SELECT 1 FROM temp.sqlite_master WHERE type = 'trigger' AND name NOT LIKE ?"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -364,11 +365,8 @@ def opened_database(root: Path) -> Iterator[Database]:
     with connected_database(root) as database:
         try:
             yield database
-        except (ToolError, sqlite3.Error) as error:  # the latter comes from direct reads
+        except REFUSALS as error:
             raise refused_by(error, f"{database_name(root)}: {error}") from error
-
-
-REFUSALS = (ToolError, sqlite3.Error)  # the latter comes from direct reads
 
 
 def refused_by(error: ToolError | sqlite3.Error, text: str) -> ProjectError:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 UNDONE = "undone"  # a verdict; the others are in `comments`
 LONGEST_NOTE = 4_000  # characters
-_FINISHED = (
+FINISHED = (
     "SELECT id FROM ralphgen_sessions WHERE task_id = ? AND outcome = 'done' "
     "ORDER BY started DESC LIMIT 1"
 )
@@ -217,7 +217,7 @@ def _record(
 
 def _finished_by(database: "Database", task: int) -> str | None:
     """Return the session that finished a task last, None if none did."""
-    row = database.row(_FINISHED, [task])
+    row = database.row(FINISHED, [task])
     return None if row is None else str(row[0])
 
 

@@ -583,7 +583,7 @@ def test_stored_markup_is_text_everywhere(tmp_path: Path) -> None:
 def test_work_that_is_being_undone_has_no_decision(night: Path) -> None:
     board = Board(night)
     before = page_values(board, 11, {})
-    board.is_undoing = lambda task: task == 11
+    board.is_checking = lambda task: task == 11
     during = page_values(board, 11, {})
     fresh = page_values(board, 11, {"part": "fresh", "seen": str(before["seen"])})
     assert during["version"] == fresh["version"] != fresh["seen"]
