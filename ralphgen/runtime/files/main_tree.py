@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator
 
 
@@ -207,7 +207,7 @@ PROTECTED = ("ralphgen.toml", "mcp", "recipes", "prompts", "queries", "tools", "
 # without a width; blanks and points at the end, and what follows a colon, are no part of the name.
 _BLANK = "[\\u200c-\\u200f\\u202a-\\u202e\\u206a-\\u206f\\ufeff]*"
 GIT_PART = _BLANK.join(["", "[.]", "[gG]", "[iI]", "[tT]", ""]) + "[ .]*"
-_GIT = re.compile(rf"(?:{GIT_PART}|git~\d+[ .]*)(?::.*)?", re.IGNORECASE | re.DOTALL)
+_GIT = rf"(?is)(?:{GIT_PART}|git~\d+[ .]*)(?::.*)?"
 # Files and folders from which clients take permissions, programs and servers, in small letters.
 CLIENT_FOLDERS = frozenset(
     {
@@ -229,8 +229,8 @@ CLIENT_PARTS = {
 }
 _CLAUDE, _READ = ".claude", frozenset({"skills", "worktrees", "claude.md", "claude.local.md"})
 _SPELLED = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-_PIECES = re.compile(r"(\*\*/|/\*\*$|\*\*|\*|\?|\[[!^]?\]?[^\]/]*\])")
-_RANGE = re.compile(r"(.)-(.)|(.)", re.DOTALL)
+_PIECES = r"(\*\*/|/\*\*$|\*\*|\*|\?|\[[!^]?\]?[^\]/]*\])"
+_RANGE = r"(?s)(.)-(.)|(.)"
 
 
 def is_client_setting(path: str) -> bool:
@@ -266,8 +266,10 @@ def pattern_of(glob: str, root: str | None = None) -> Pattern:
     `*` and `?` stand for characters of one part of a path, `**` for any number of parts, and
     `[ab]`, `[a-z]` and `[!a]` for one character, or for the same text in a name: `[id]` may be one.
     """
+    import re
+
     spelled = ""
-    for piece in _PIECES.split(_composed(glob).strip("/")):
+    for piece in re.split(_PIECES, _composed(glob).strip("/")):
         is_set = len(piece) > 1 and piece.startswith("[") and piece.endswith("]")
         spelled += _set_of(piece) if is_set else _SPELLED.get(piece, re.escape(piece))
     flags = re.IGNORECASE if root is not None and _ignores_case(root) else 0
@@ -276,9 +278,11 @@ def pattern_of(glob: str, root: str | None = None) -> Pattern:
 
 def _set_of(piece: str) -> str:
     """Return the expression for `[…]`: one of its characters, or its text."""
+    import re
+
     negation = "^" if piece[1] in "!^" else ""
     members = ""
-    for first, last, single in _RANGE.findall(piece[2 if negation else 1 : -1]):
+    for first, last, single in re.findall(_RANGE, piece[2 if negation else 1 : -1]):
         if single or first <= last:
             members += re.escape(single) if single else f"{re.escape(first)}-{re.escape(last)}"
     return f"(?:(?!/)[{negation}{members}]|{re.escape(piece)})" if members else re.escape(piece)
@@ -302,4 +306,6 @@ def _ignores_case(root: str) -> bool:
 
 def is_of_git(path: str) -> bool:
     """Return whether a part of a path names the directory or the file of a repository."""
-    return any(_GIT.fullmatch(part) for part in re.split(r"[/\\]", path))
+    import re
+
+    return any(re.fullmatch(_GIT, part) for part in re.split(r"[/\\]", path))
