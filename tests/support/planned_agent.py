@@ -52,12 +52,12 @@ def agent_command(plan: Path) -> list[str]:
 
 
 def log_of(plan: Path) -> list[dict[str, Any]]:
-    """Return the log lines of a plan's agents, in order."""
+    """Return the complete log lines of a plan's agents, in order."""
     try:
         text = plan.with_suffix(".log").read_text(encoding="utf-8")
     except FileNotFoundError:
         return []
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 class Worker:
