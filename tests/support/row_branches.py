@@ -1,6 +1,10 @@
 """Clones of a project that keep their rows on a branch of a bare repository."""
 
+import atexit
 import json
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 from command_line import Result, ralphgen
@@ -51,6 +55,27 @@ def clone(first: Path, name: str) -> Path:
     done = ralphgen("init", folder / name, "--yes", "--no-install", "--quiet")
     assert 0 == done.returncode, done.stderr
     return trusted(folder / name)
+
+
+@cache
+def model_pair() -> Path:
+    """A folder with a clone whose rows are on the remote, the remote, and another clone."""
+    folder = Path(tempfile.mkdtemp(prefix="ralphgen-rows-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    first = first_clone(folder)
+    merge_rows(first)
+    clone(first, "b")
+    return folder
+
+
+def pair(folder: Path) -> tuple[Path, Path]:
+    """Copies of two clones whose rows are on the remote."""
+    shutil.copytree(model_pair(), folder, dirs_exist_ok=True)
+    roots = folder / "a", folder / "b"
+    for root in roots:
+        git(root, "remote", "set-url", "origin", str(folder / "origin"))
+        trusted(root)
+    return roots
 
 
 def synced(root: Path) -> Result:

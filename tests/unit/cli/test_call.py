@@ -89,16 +89,6 @@ def test_a_command_ends_quietly_if_its_output_is_closed(root: Path, words: list[
     assert (1, "") == (done.returncode, done.stderr)
 
 
-def test_a_refusal_is_on_standard_error(root: Path) -> None:
-    done = ralphgen("call", "ralph:get_task", "id=7", cwd=root)
-    assert (1, "", "error: there is no task 7\n") == (done.returncode, done.stdout, done.stderr)
-
-    done = ralphgen("call", "ralph:get_task", "id=seven", "status=x", cwd=root)
-    assert (1, "") == (done.returncode, done.stdout)
-    assert done.stderr.startswith('error: argument "id" is "seven": expected an integer')
-    assert 'unknown argument "status"' in done.stderr
-
-
 def test_a_call_has_the_tools_of_its_recipe(root: Path) -> None:
     own = called(root, "ralph:get_task", "--recipe", "task_execution", "--task=1")
     assert isinstance(own, dict)
@@ -137,36 +127,6 @@ def test_refusal_of_a_task_shows_the_data_of_its_error(
     assert message.startswith("error: ")
     assert problem in message
     assert hint in told
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("words", "problem", "hint"),
-    [
-        ([], "missing argument KIT:TOOL", "ralphgen tools"),
-        (["list_tasks"], 'invalid tool "list_tasks"', "ralphgen tools"),
-        (["ralp:list_tasks"], 'no kit "ralp"', 'did you mean "ralph"?'),
-        (["ralph:list_task"], 'no tool "list_task"', 'did you mean "list_tasks"?'),
-        (["rye:search"], 'no kit "rye"', "the kits are ralph, dela"),
-        (["ralph:x"], 'no tool "x"', '"ralphgen tools" lists them'),
-        (["ralph:get_task", "7"], 'invalid argument "7"', "key=value"),
-        (["ralph:get_task", "--id", "7"], "unknown option --id", "call --help"),
-        (["ralph:get_task", "id=7", "--json", "{}"], "two ways", "call --help"),
-        (["ralph:get_task", "--json"], '"--json" needs a value', "call --help"),
-        (["ralph:get_task", "--json", "[]"], "not a JSON object", "id"),
-        (["ralph:get_task", "--recipe", "yapp"], 'no recipe "yapp"', 'did you mean "yap"?'),
-        (["ralph:get_task", "--recipe", "task_execution"], "needs a task", "--task N"),
-        (["ralph:get_task", "--recipe", "yap", "--task", "x"], 'invalid task id "x"', "--task 7"),
-    ],
-    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
-)
-def test_an_invalid_call_is_a_usage_error(
-    root: Path, words: list[str], problem: str, hint: str
-) -> None:
-    said = refused("call", *words, code=2, cwd=root)
-
-    assert problem in said
-    assert hint in said.partition("hint: ")[2]
 
 
 def test_outside_of_a_project_there_is_nothing_to_call(tmp_path: Path) -> None:

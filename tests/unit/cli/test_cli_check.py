@@ -295,14 +295,6 @@ def test_a_checkout_that_may_only_be_read_can_be_checked(project: Path) -> None:
         assert before == snapshot(root)
 
 
-def test_it_works_from_a_folder_or_a_file_inside_the_project(root: Path) -> None:
-    inner = root / "src/deep"
-    inner.mkdir(parents=True)
-
-    assert 0 == ralphgen("check", cwd=inner).returncode
-    assert 0 == ralphgen("check", root / SERVER).returncode
-
-
 def test_files_next_to_generated_ones_are_reported(root: Path) -> None:
     server = root / ".ralph/mcp"
     for path in ("json.pyc", "_json.so", "runtime/__pycache__/start.pyc", "json/__init__.py"):

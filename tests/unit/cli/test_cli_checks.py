@@ -55,13 +55,6 @@ def test_programs_get_the_answer_unchanged(root: Path) -> None:
     assert json.loads(done.stdout)["passed"]
 
 
-def test_a_task_that_there_is_not_is_refused(root: Path) -> None:
-    done = ralphgen("task", "check", "99", cwd=root)
-
-    assert 1 == done.returncode
-    assert 'there is no task 99\nhint: "ralphgen task list" lists them' in done.stderr
-
-
 def test_checks_of_a_clone_are_not_run_until_trusted(shared: Path, tmp_path: Path) -> None:
     clone = shutil.copytree(shared, tmp_path / "clone")
     for words in (("task", "check", "1"), ("call", "ralph:run_checks", "task=1")):
@@ -97,20 +90,6 @@ def test_a_reason_needs_force_and_force_alone_proves_nothing(root: Path) -> None
     refused = ralphgen("task", "status", "1", "done", "--force", cwd=root)
     assert 1 == refused.returncode
     assert '"tests" has not passed' in refused.stderr
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["task", "status", "1", "done", "--force", "--because", "Seen."],
-        ["regen", "--allow-removals"],
-    ],
-)
-def test_no_agent_overrules_or_loosens(root: Path, words: list[str]) -> None:
-    done = ralphgen(*words, cwd=root, more={"RALPHGEN_SESSION": "task_execution-1"})
-
-    assert 2 == done.returncode
-    assert "is not for agents" in done.stderr
 
 
 def test_a_word_that_loosens_is_asked_for_by_regen(root: Path) -> None:

@@ -104,15 +104,6 @@ def test_version_module_and_completion() -> None:
     assert "complete -o" in completion.stdout, completion.stderr
 
 
-def test_wrong_use_is_code_two_and_helps() -> None:
-    unknown = ralphgen("frobnicate")
-    option = ralphgen("regen", "--forse")
-
-    assert (2, 2) == (unknown.returncode, option.returncode)
-    assert 'unknown command "frobnicate"' in unknown.stderr
-    assert "--force" in option.stderr
-
-
 def test_a_reader_that_leaves_early_gets_no_traceback(root: Path) -> None:
     with subprocess.Popen(
         [RALPHGEN, "inspect", "-C", root, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE

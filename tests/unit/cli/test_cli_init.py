@@ -180,13 +180,6 @@ def test_git_is_offered_only_generated_files(tmp_path: Path) -> None:
     assert expected == set(offered.split())
 
 
-def test_an_unknown_kit_is_a_wrong_use_and_leaves_nothing(tmp_path: Path) -> None:
-    said = refused("init", tmp_path / "p", "--kit", "ralf", code=2)
-
-    assert 'there is no kit "ralf"\nhint: did you mean "ralph"?\n' == said
-    assert not (tmp_path / "p").exists()
-
-
 @pytest.mark.parametrize("command", ["init", "regen"])
 def test_an_unusable_interpreter_is_refused_before_anything_is_written(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -201,14 +194,6 @@ def test_an_unusable_interpreter_is_refused_before_anything_is_written(
 
     assert "not an absolute path" in refused(command, root)
     assert before == (snapshot(root) if root.exists() else None)
-
-
-def test_an_unknown_stack_is_a_wrong_use(tmp_path: Path) -> None:
-    done = ralphgen("init", tmp_path / "p", "--stack", "web")
-
-    assert 2 == done.returncode
-    assert "desktop" in done.stderr
-    assert not (tmp_path / "p").exists()
 
 
 def test_a_schema_without_the_core_is_refused_with_its_missing_tables(tmp_path: Path) -> None:

@@ -74,14 +74,6 @@ def test_without_a_terminal_a_question_needs_its_answer(root: Path, command: str
     assert before == query(root, "SELECT name FROM sqlite_master")
 
 
-@pytest.mark.parametrize("command", ["on", "off", "upgrade", "prune"])
-def test_an_agent_is_refused(root: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RALPHGEN_SESSION", "s")
-    options = ("--before", DAY) if command == "prune" else ()
-
-    assert "is not for agents" in refused("db", "ledger", command, *options, code=2, cwd=root)
-
-
 def test_a_session_for_a_client_of_ones_own_is_on_record_until_it_is_ended(root: Path) -> None:
     made = json.loads(ralphgen("session", "create", "yap", "--json", cwd=root).stdout)["session_id"]
     sql = "SELECT id, recipe, agent, ended IS NULL FROM ralphgen_sessions"

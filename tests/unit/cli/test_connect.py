@@ -434,47 +434,6 @@ def test_a_folder_that_cannot_be_written_is_named(project: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((), "missing argument CLIENT\nhint: "),
-        (("clade",), 'unknown client "clade"\nhint: did you mean "claude"?'),
-        (("codex", "--plugin"), "codex does not use --plugin\nhint: clients that do: claude\n"),
-        (
-            ("desktop", "--agents-md"),
-            "hint: clients that do: claude, cursor, vscode, codex, gemini",
-        ),
-        (("claude", "--skills", "--http", "https://x.y/mcp"), "hint: leave out --skills"),
-        (("claude", "--skills", "--recipe", "yap"), "hint: leave out --skills"),
-        (("claude", "--skills", "--user"), "hint: leave out --skills"),
-        (("claude", "--user", "--http", "https://x.y/mcp"), "hint: choose one"),
-        (("claude", "--print", "--recipe", "yap"), "hint: leave out one of them"),
-        (
-            ("claude", "--recipe", "task_execution"),
-            "hint: clients without a session can have: braindump",
-        ),
-    ],
-)
-def test_impossible_targets_are_refused(root: Path, arguments: tuple[str, ...], said: str) -> None:
-    before = snapshot(root)
-
-    assert said in refused("connect", *arguments, "--project", root, code=2)
-    assert before == snapshot(root)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("config", "connect"),
-        ("skill", "connect claude --skills"),
-        ("agents", "connect claude --subagents"),
-        ("plugin", "connect claude --plugin"),
-    ],
-)
-def test_old_names_print_the_new_one(old: str, new: str) -> None:
-    assert f'unknown command "{old}"\nhint: use "ralphgen {new}"\n' == refused(old, code=2)
-
-
 @pytest.mark.thorough
 def test_subagents_are_not_compared_without_the_database(root: Path) -> None:
     create_config(root, "claude", "--subagents")
@@ -536,10 +495,3 @@ def test_the_gate_keeps_other_hooks_and_settings(root: Path) -> None:
         assert 1 == done.returncode, text
         assert GATED in done.stderr, done.stderr
         assert text == path.read_text(encoding="utf-8")
-
-
-def test_the_gate_is_for_clients_with_a_stop_hook(root: Path) -> None:
-    done = ralphgen("connect", "gemini", "--gate", "--project", root)
-
-    assert 2 == done.returncode
-    assert "clients that do: claude, codex" in done.stderr

@@ -6,8 +6,6 @@ import pytest
 from command_line import ralphgen
 from driving import create_project, query
 
-from ralphgen.runtime.system import SESSION_VARIABLE
-
 pytestmark = pytest.mark.slow  # makes a project, runs commands
 
 BEADS = Path(__file__).parents[1] / "exchange/peers/beads"
@@ -70,13 +68,3 @@ def test_options_that_do_not_go_together_are_a_wrong_use(
 
     assert 2 == result.returncode
     assert said in result.stderr
-
-
-def test_an_agent_in_a_session_does_not_import(root: Path) -> None:
-    ralphgen("export", "rows.jsonl", cwd=root)
-    query(root, "DELETE FROM tasks WHERE id = 2")
-    result = ralphgen("import", "rows.jsonl", cwd=root, more={SESSION_VARIABLE: "s"})
-
-    assert 2 == result.returncode
-    assert "not for agents" in result.stderr
-    assert [(1,)] == query(root, "SELECT id FROM tasks")

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from command_line import initialized, ralphgen, ran, refused, run_sql
-from driving import create_project, made_here, query, quiet
+from driving import create_project, made_here, quiet
 from making_sessions import session_json
-from wire import running
 
 from ralphgen.cli.recipes import BUILT_IN
 from ralphgen.emit.workflows import regenerate
@@ -67,42 +66,6 @@ def test_a_number_agrees_with_its_noun() -> None:
     assert ("0 rows", "1 row", "1,000 rows") == (*(counted(one, "row") for one in (0, 1, 1000)),)
 
 
-@pytest.mark.parametrize(
-    ("words", "problem", "hint"),
-    [
-        (
-            ["task_execution", "--task", "999"],
-            "there is no task 999",
-            'the nearest tasks are 1, 2; "ralphgen task list" lists them',
-        ),
-        (["yapp"], 'no recipe "yapp"', 'did you mean "yap"?'),
-        (["ramble", "--feature", "auht"], 'no feature "auht"', 'did you mean "auth"?'),
-        (
-            ["yap", "--discipline", "x"],
-            'no discipline "x"',
-            "the disciplines are backend, frontend",
-        ),
-    ],
-    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
-)
-def test_an_unknown_name_gets_the_nearest_and_the_listing_command(
-    root: Path, words: list[str], problem: str, hint: str
-) -> None:
-    is_missing = problem.partition(" ")[0] in {"no", "there"} and "recipe" not in problem
-    said = refused("session", "create", *words, code=1 if is_missing else 2, cwd=root)
-
-    assert problem in said
-    assert hint in said.partition("hint: ")[2]
-
-
-def test_without_tasks_the_hint_makes_one(root: Path) -> None:
-    run_sql(root, "DELETE FROM tasks")
-
-    said = refused("session", "create", "task_execution", "--task", "1", cwd=root)
-
-    assert 'create one with "ralphgen task add"' in said
-
-
 def test_hint_lists_nothing_for_an_empty_table(root: Path) -> None:
     run_sql(root, "DELETE FROM tasks", "DELETE FROM features")
 
@@ -111,31 +74,6 @@ def test_hint_lists_nothing_for_an_empty_table(root: Path) -> None:
 
     assert 'there is no feature "x"\nhint: create one with "ralphgen feature add NAME"\n' == said
     assert 'there is no session "x"\nhint: there are no sessions yet\n' == ended
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "launch --task 99 --dry-run",
-        "session create task_execution --task 99",
-        "session create enrichment --task 99 --default",
-        "session brief task_execution --task 99",
-        "serve ralph --recipe task_execution --task 99",
-        "call ralph:list_tasks --recipe enrichment --task 99",
-        "log --task 99",
-        "task show 99",
-        "task edit 99 --priority high",
-        "task status 99 pending",
-        "task comment 99 text",
-        "task delete 99 --yes",
-    ],
-)
-def test_missing_task_exits_with_1_in_every_command(root: Path, words: str) -> None:
-    ran("db", "ledger", "on", "--yes", cwd=root)
-    said = refused(*words.split(), code=1, cwd=root)
-
-    assert said.startswith("there is no task 99\nhint: ")
-    assert '"ralphgen task list" lists them' in said
 
 
 @pytest.mark.parametrize("options", [["--task", "1"], ["--next"]])
@@ -195,22 +133,6 @@ def test_a_list_of_sessions_has_whole_ids(root: Path) -> None:
     assert f"about feature {LONG_NAME}, age" in listed
 
 
-def test_a_session_is_ended_once_nothing_runs_in_it(root: Path) -> None:
-    own = session_json(root, "yap")
-    name = own["session_id"]
-    options = ("--context", own["context"], "--sha256", own["sha256"])
-
-    with running(root, "ralph", *options) as wire:
-        wire.shake_hands()
-        said = refused("session", "end", name, cwd=root)
-    assert f'a server of the session "{name}" is running' in said
-
-    unknown = f'error: there is no session "x"\nhint: the only session is {name}\n'
-    assert unknown == f"error: {refused('session', 'end', 'x', cwd=root)}"
-    assert f"ended session {name}\n" == ralphgen("session", "end", name, cwd=root).stdout
-    assert [] == json.loads(ralphgen("session", "list", "--json", cwd=root).stdout)
-
-
 def test_the_history_of_an_agent_outlasts_its_session(root: Path) -> None:
     folder = Path(session_json(root, "yap")["folder"])
     (folder / "transcript.jsonl").write_text("{}\n", encoding="utf-8")
@@ -219,24 +141,6 @@ def test_the_history_of_an_agent_outlasts_its_session(root: Path) -> None:
 
     assert (0, folder.name) == (done.returncode, json.loads(done.stdout)["session_id"])
     assert ["lock", "transcript.jsonl"] == sorted(path.name for path in folder.iterdir())
-
-
-def test_the_ledger_records_the_end_of_a_session(root: Path) -> None:
-    assert 0 == ralphgen("db", "ledger", "on", "--yes", "-C", root).returncode
-    name = session_json(root, "yap")["session_id"]
-    sql = "SELECT outcome, ended IS NULL FROM ralphgen_sessions"
-
-    assert [(None, 1)] == query(root, sql)
-    assert 0 == ralphgen("session", "end", name, cwd=root).returncode
-    assert [("ended", 0)] == query(root, sql)
-
-
-@pytest.mark.parametrize("words", [("session", "create", "yap"), ("launch", "yap"), ("board",)])
-def test_an_agent_makes_no_session_and_opens_no_board(root: Path, words: tuple[str, ...]) -> None:
-    done = ralphgen(*words, cwd=root, more={"RALPHGEN_SESSION": "x"})
-
-    assert (2, "") == (done.returncode, done.stdout)
-    assert f'"ralphgen {" ".join(words).removesuffix(" yap")}" is not for agents' in done.stderr
 
 
 def test_tools_are_shown_as_a_discipline_has_them(root: Path) -> None:
@@ -261,79 +165,3 @@ def test_check_reports_unreadable_files_as_json_too(root: Path) -> None:
     assert (1, False) == (done.returncode, found["ok"])
     assert '.ralph/ralphgen.toml:1: "kits" is 5' in found["problems"][0]["text"]
     assert "expected a list" in done.stderr
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["task", "add", " "], '"TITLE" must not be blank\n'),
-        (["feature", "add", ""], '"NAME" must not be blank\n'),
-        (["discipline", "add", " "], '"NAME" must not be blank\n'),
-        (
-            ["task", "add", "x", "--discipline", "backend", "--tags"],
-            'option "--tags" requires an argument\nhint: see "ralphgen task add --help"\n',
-        ),
-        (
-            ["board", "--export"],
-            'option "--export" requires an argument\nhint: see "ralphgen board --help"\n',
-        ),
-        (
-            ["-C", "..", "task", "list"],
-            """unknown option -C
-hint: write it after the command, such as: ralphgen status -C PATH
-""",
-        ),
-        (
-            ["task", "edit", "1"],
-            """no option was given, and there is no terminal for an editor
-hint: pass fields as options: see "ralphgen task edit --help"
-""",
-        ),
-        (
-            ["init", "--no-install", "--kit", "tables"],
-            """a project has only one of the kits ralph and tables
-hint: add tools for your tables to "ralph": ralphgen tools add TABLE
-""",
-        ),
-        (
-            ["init", "--no-install", "--kit", "ralph", "--kit", "tables", "new"],
-            """a project has only one of the kits ralph and tables
-hint: leave out --kit tables
-""",
-        ),
-        (
-            ["tools", "add", "tasks"],
-            '"tasks" already has tools\nhint: list them with "ralphgen tools"\n',
-        ),
-        (
-            ["serve", "ralph", "--task", "1"],
-            '"--task" requires "--recipe"\nhint: see "ralphgen serve --help"\n',
-        ),
-        (
-            ["tools", "add", "orders"],
-            """.ralph/db/ralph.db has no table "orders" that can get tools
-hint: create the table there, or set [database] path in .ralph/ralphgen.toml
-""",
-        ),
-    ],
-)
-def test_wrong_input_is_named_with_a_hint_that_works(
-    root: Path, words: list[str], said: str
-) -> None:
-    assert refused(*words, code=2, cwd=root).endswith(said)
-
-
-def test_roles_name_the_way_to_postgresql(root: Path) -> None:
-    said = refused("db", "roles", cwd=root)
-
-    assert 'hint: set engine = "postgresql" below [database] in .ralph/ralphgen.toml, then' in said
-    assert '"ralphgen import .ralph/db/ralph.db --from sqlite"' in said
-
-
-def test_unknown_option_is_the_only_error(root: Path) -> None:
-    said = refused(
-        "task", "add", "x", "--discipline", "backend", "--colour", "red", cwd=root, code=2
-    )
-
-    assert said.startswith("unknown option --colour\nhint: options are the columns of")
-    assert 1 == said.count("hint: ")

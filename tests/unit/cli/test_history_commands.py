@@ -263,13 +263,6 @@ def test_undo_ends_with_1_if_a_row_is_left(root: Path) -> None:
     assert 'now: status "done"' in done.stdout
 
 
-def test_an_agent_may_not_undo(root: Path) -> None:
-    done = ralphgen("undo", "any", "--project", root, more={"RALPHGEN_SESSION": "s"})
-
-    assert 2 == done.returncode
-    assert "is not for agents" in done.stderr
-
-
 @pytest.mark.parametrize("words", [("log",), ("undo",), ("undo", "any", "--yes")])
 def test_without_the_tables_both_name_the_command_that_adds_them(
     tmp_path: Path, words: tuple[str, ...]

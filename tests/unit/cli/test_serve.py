@@ -88,33 +88,6 @@ def test_without_a_project_it_is_one_sentence_and_code_one(tmp_path: Path) -> No
     assert 'hint: run "ralphgen init" there\n' in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (["nope"], 2, 'this project has no kit "nope"\nhint: the only kit is ralph\n'),
-        (["ralf"], 2, 'this project has no kit "ralf"\nhint: did you mean "ralph"?\n'),
-        (["ralph", "ralph"], 2, 'unexpected argument "ralph": stdio serves one kit'),
-        (["--nope"], 2, 'unknown option "--nope"\nhint: see "ralphgen serve --help"\n'),
-        (["--context", "x.json"], 2, '"--context" requires "--sha256"'),
-        (["--context", "--check"], 2, '"--context" needs a value'),
-        (["--port", "80"], 2, '"--port" requires "--http"'),
-        (["--http", "--port", "x"], 2, 'invalid port "x": use a number'),
-        (["--task", "1"], 2, '"--task" requires "--recipe"'),
-        (["--check", "--check"], 2, '"--check" is given twice'),
-        (["--http"], 1, "this project is not served over HTTP\nhint: add [http] with its url"),
-        (["--http", "nope"], 2, 'this project has no kit "nope"'),
-    ],
-)
-def test_a_wrong_command_line_gets_an_error_of_ralphgen(
-    root: Path, words: list[str], code: int, said: str
-) -> None:
-    done = ralphgen("serve", *words, cwd=root)
-
-    assert (code, "") == (done.returncode, done.stdout)
-    assert done.stderr.startswith(f"error: {said}")
-    assert "server.py" not in done.stderr
-
-
 def test_refusals_of_the_server_are_refusals_of_serve(root: Path) -> None:
     context = ralphgen("serve", "--context", "nosuch.json", "--sha256", "0", cwd=root)
     fine = ralphgen("serve", "--check", cwd=root)

@@ -5,10 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import RALPHGEN, ralphgen, refused
+from command_line import RALPHGEN, ralphgen
 from driving import create_project
 
-from ralphgen.cli.commands import load
 from ralphgen.terminal.console import COMMANDS, OVERVIEW, PANELS
 
 pytestmark = pytest.mark.slow
@@ -75,48 +74,6 @@ def test_help_shows_six_panels_and_one_line_for_each_command() -> None:
         at = lines.index(f"{panel}:")
         shown = [f"  {name:<10}  {entry.summary}" for name, entry in entries.items()]
         assert shown == lines[at + 1 : at + 1 + len(shown)]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_summary_has_at_most_60_characters(name: str) -> None:
-    assert len(COMMANDS[name].summary) <= 60
-    assert name == load(name).name
-
-
-@pytest.mark.parametrize(
-    ("words", "text", "hint"),
-    [
-        (["frobnicate"], 'unknown command "frobnicate"', 'see "ralphgen --help"'),
-        (["report"], 'unknown command "report"', 'use "ralphgen board --export"'),
-        (["ledger", "on"], 'unknown command "ledger"', 'use "ralphgen db ledger"'),
-        (["brief", "yap"], 'unknown command "brief"', 'use "ralphgen session brief"'),
-        (["session", "yap"], 'unknown command "session yap"', 'use "ralphgen session create yap"'),
-        (["policy", "diff"], 'unknown command "policy"', 'use "ralphgen tools diff"'),
-        (["tables", "add", "x"], 'unknown command "tables"', 'use "ralphgen tools add"'),
-        (["allow", "x"], 'unknown command "allow"', 'use "ralphgen dela allow"'),
-        (["deny", "x"], 'unknown command "deny"', 'use "ralphgen dela deny"'),
-        (["dela", "allow"], "missing argument NAME...", 'see "ralphgen dela allow --help"'),
-        (["session", "ned"], 'unknown command "session ned"', 'did you mean "end"?'),
-        (["loop", "puase"], 'unknown command "loop puase"', 'did you mean "pause"?'),
-        (
-            ["loop", "--parallel", "2", "pause"],
-            "option --parallel precedes the command",
-            'see "ralphgen loop pause --help"',
-        ),
-        (["task", "lst"], 'unknown command "task lst"', 'did you mean "list"?'),
-        (["board", "--no-opn"], "unknown option --no-opn", 'did you mean "--no-open"?'),
-        (["import"], "missing argument FILE", 'see "ralphgen import --help"'),
-        (
-            ["log", "--limit", "x"],
-            'invalid --limit "x": use a whole number',
-            'see "ralphgen log --help"',
-        ),
-    ],
-)
-def test_wrong_command_line_gives_an_error_and_a_hint(
-    words: list[str], text: str, hint: str
-) -> None:
-    assert f"{text}\nhint: {hint}\n" == refused(*words, code=2)
 
 
 def test_help_shows_no_type_for_flags() -> None:

@@ -66,13 +66,6 @@ def test_the_list_fits_a_terminal() -> None:
     assert not [name for name in HIDDEN if any(line.startswith(f"  {name} ") for line in lines)]
 
 
-def test_path_and_project_name_one_project(tmp_path: Path) -> None:
-    done = ralphgen("check", tmp_path, "-C", tmp_path)
-
-    assert 2 == done.returncode
-    assert "error: PATH and --project both name a project\nhint: give one of them" in done.stderr
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_is_for_the_named_shell(shell: str, tmp_path: Path) -> None:
     done = ralphgen("--install-completion", shell, more={"HOME": str(tmp_path)})

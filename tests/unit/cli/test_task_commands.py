@@ -108,29 +108,6 @@ def test_the_project_is_edited_in_an_editor(root: Path) -> None:
         assert problem in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "sentence"),
-    [
-        (["--title", " "], 1, '"title" must not be blank'),
-        (["--clear", "title"], 1, '"title" must not be blank'),
-        (["--clear", "status"], 1, 'no field "status": expected title, description'),
-        (["--description", "x", "--clear", "description"], 2, "is both set and emptied"),
-        (["--description", "x" * 20_001], 1, "20,001 characters"),
-        ([], 2, "there is no terminal for an editor"),
-    ],
-    ids=str,
-)
-def test_a_wrong_edit_of_the_project_is_refused(
-    root: Path, words: list[str], code: int, sentence: str
-) -> None:
-    before = query(root, "SELECT * FROM metadata")
-    done = ralphgen("project", "edit", *words, cwd=root)
-
-    assert (code, "") == (done.returncode, done.stdout)
-    assert sentence in done.stderr
-    assert before == query(root, "SELECT * FROM metadata")
-
-
 def test_a_project_without_a_place_for_a_description_is_refused(root: Path) -> None:
     run_sql(root, "DROP TABLE metadata")
 
@@ -217,82 +194,6 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
     output_of(root, "discipline", "edit", "backend", "--skills", "SQL", "--skills", "C")
     assert ["SQL", "C"] == answered(root, "discipline", "show", "backend")["skills"]
     assert "backend" in output_of(root, "discipline", "list")
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "problem", "hint"),
-    [
-        (["task", "show", "999"], 1, "there is no task 999", "ralphgen task list"),
-        (["task", "show", "x"], 2, "", ""),
-        (
-            ["session", "create", "yap", "--ttl", "8h"],
-            2,
-            '"--ttl" requires "--token"',
-            "leave it out",
-        ),
-        (["task", "check", "1"], 1, "no checks are configured", "add [[done.checks]] to .ralph"),
-        (
-            ["task", "status", "1", "done", "--force", "--because", "Seen."],
-            2,
-            "no checks are configured",
-            "leave out --force and --because",
-        ),
-        (
-            ["task", "status", "1", "finished"],
-            1,
-            'invalid status "finished": use draft, pending, in_progress',
-            "",
-        ),
-        (
-            ["task", "add", "T", "--feature", "auht"],
-            2,
-            "missing option --discipline\ndisciplines: backend, frontend\n",
-            "hint: ralphgen task add T --feature auht --discipline backend",
-        ),
-        (
-            ["task", "add", "T", "--feature", "auht", "--discipline", "backend"],
-            1,
-            'there is no feature "auht": did you mean "auth"?',
-            "ralphgen feature list",
-        ),
-        (["task", "status", "1", "blocked"], 1, '"blocked" needs a "--reason"', ""),
-        (["task", "edit", "1", "--prioritty", "low"], 2, 'did you mean "--priority"?', ""),
-        (["task", "edit", "1", "--prioritty"], 2, '"--prioritty" needs a value', ""),
-        (["task", "edit", "1", "--estimated-turns", "many"], 1, "use a whole number", ""),
-        (["task", "delete", "1", "--yes"], 1, "task 2 ", ""),
-        (["task", "delete", "2"], 2, "confirmation needed, but there is no terminal", "--yes"),
-        (["feature", "delete", "auth", "--yes"], 1, 'task 1 "Log in" belongs to it', ""),
-        (
-            ["feature", "delete", "search"],
-            2,
-            "confirmation needed, but there is no terminal",
-            "--yes",
-        ),
-        (["feature", "delete", "aut"], 1, "there is no feature", "feature list"),
-        (["discipline", "delete", "backend", "--yes"], 1, "belongs to it", ""),
-        (["discipline", "add", "backend"], 1, "already exists", ""),
-        (["discipline", "add", "b", "--color", "red"], 1, 'invalid color "red": use', ""),
-        (["task", "edit", "1"], 2, "there is no terminal for an editor", "pass fields as options"),
-        (["feature", "show", "x"], 1, 'there is no feature "x"', "ralphgen feature list"),
-        (["discipline", "show", "bakend"], 1, 'did you mean "backend"?', "discipline list"),
-    ],
-    ids=lambda part: " ".join(part) if isinstance(part, list) else "",
-)
-def test_problems_are_reported_in_a_sentence(
-    root: Path, words: list[str], code: int, problem: str, hint: str
-) -> None:
-    done = ralphgen(*words, cwd=root, more={"EDITOR": "", "VISUAL": ""})
-
-    assert (code, "") == (done.returncode, done.stdout), done.stderr
-    assert problem in done.stderr
-    assert hint in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_missing_arguments_are_a_usage_error(root: Path) -> None:
-    for words in (["task", "add"], ["task", "status", "1"], ["feature", "show"], ["task", "nxt"]):
-        done = ralphgen(*words, cwd=root)
-        assert (2, "") == (done.returncode, done.stdout), done.stderr
 
 
 def test_a_project_without_the_tool_is_refused(tmp_path: Path) -> None:
@@ -383,15 +284,6 @@ def test_the_shell_completes_ids_and_names(
     assert before == sorted(path.name for path in (root / ".ralph/db").iterdir())
 
 
-def test_a_missing_value_is_named_by_its_option(root: Path) -> None:
-    told = refused("task", "add", "Log out", cwd=root, code=2)
-
-    assert told.startswith("missing options --feature, --discipline\n")
-    assert "features: auth, search    disciplines: backend, frontend\n" in told
-    (_, command) = told.split("hint: ")
-    assert 0 == ralphgen(*shlex.split(command)[1:], cwd=root).returncode
-
-
 def test_a_server_of_another_engine_must_be_regenerated(
     root: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -404,57 +296,6 @@ def test_a_server_of_another_engine_must_be_regenerated(
     assert 'sets engine = "postgresql", but the server was generated for "sqlite"' in told
     assert 'hint: run "ralphgen regen"' in told
     assert "ralphgen init" not in told
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["task", "list", "--status", "redy"], 'invalid status "redy": use'),
-        (
-            ["task", "list", "--status", "redy"],
-            "--status also accepts claimed, ready, stale, waiting",
-        ),
-        (["task", "add", "x", "--dicipline", "b"], "unknown option --dicipline"),
-        (
-            ["task", "edit", "1", "--depends-on", "a"],
-            'invalid --depends-on "a": use a whole number',
-        ),
-        (["task", "edit", "1", "--clear", "titles"], 'invalid --clear "titles": use description'),
-        (
-            ["task", "edit", "1", "--wat", "1"],
-            'options are the columns of "tasks": see "ralphgen task edit --help"',
-        ),
-        (["task", "edit", "1", "--tags", "a", "--clear", "tags"], 'named in "--clear"'),
-        (
-            ["task", "edit", "1", "--clear", "nonsense"],
-            "use description, priority, acceptance_criteria, depends_on",
-        ),
-        (["task", "comment", "1", ""], '"TEXT" must not be blank'),
-        (["task", "status", "1", "done", "--summary", " "], '"--summary" must not be blank'),
-        (
-            ["task", "edit", "1", "--priority", "urgent"],
-            'invalid priority "urgent": use low, medium, high or critical',
-        ),
-        (["task", "edit", "1", "--depends-on", "1"], 'remove 1 from "--depends-on"'),
-        (
-            ["task", "edit", "1", "--estimated-turns", "-1"],
-            "invalid --estimated-turns -1: use a whole number of at least 0",
-        ),
-        (["task", "status", "1", "gone"], 'invalid status "gone": use draft, pending'),
-        (["task", "status", "1", "pending", "--reason", "x"], '"--reason" is only for'),
-        (["feature", "edit", "auth", "--clear", "name"], 'invalid --clear "name": use description'),
-        (["discipline", "edit", "backend", "--skils", "x"], 'did you mean "--skills"?'),
-    ],
-)
-def test_a_refusal_names_options_and_no_arguments_of_tools(
-    root: Path, words: list[str], expected: str
-) -> None:
-    is_unknown = {"--dicipline", "--wat", "--skils"} & {*words}
-    told = refused(*words, cwd=root, code=2 if is_unknown else 1)
-
-    assert expected in told
-    for inner in ('argument "', "filter_", "[0]", "this tool"):
-        assert inner not in told
 
 
 def test_tasks_are_listed_by_the_states_that_the_column_shows(root: Path) -> None:
@@ -530,14 +371,3 @@ def test_next_names_the_reason_if_no_task_is_ready(tmp_path: Path) -> None:
     output_of(root, "session", "end", session)
     output_of(root, "task", "status", "1", "blocked", "--reason", "needs a key")
     assert why().startswith("no task is ready: 1 waiting for task 1, 1 blocked: needs a key\n")
-
-
-@pytest.mark.parametrize("words", [["--status", "done"], ["--title", "x", "--status=done"]])
-def test_editing_a_status_names_the_command_for_it(root: Path, words: list[str]) -> None:
-    before = query(root, "SELECT * FROM tasks")
-
-    done = ralphgen("task", "edit", "2", *words, cwd=root)
-
-    assert "hint: ralphgen task status 2 done" in done.stderr
-    assert done.returncode
-    assert before == query(root, "SELECT * FROM tasks")

@@ -18,6 +18,7 @@ from row_branches import (
     merge_rows,
     needed,
     number,
+    pair,
     rows_of,
     synced,
     tip,
@@ -28,11 +29,21 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def first(tmp_path: Path) -> Path:
-    """A clone whose rows are on the remote."""
-    root = first_clone(tmp_path)
-    merge_rows(root)
-    return root
+def two(tmp_path: Path) -> tuple[Path, Path]:
+    """Two clones whose rows are on the remote."""
+    return pair(tmp_path)
+
+
+@pytest.fixture
+def first(two: tuple[Path, Path]) -> Path:
+    """One of the two clones."""
+    return two[0]
+
+
+@pytest.fixture
+def other(two: tuple[Path, Path]) -> Path:
+    """The other one, which has the same rows."""
+    return two[1]
 
 
 def test_the_branch_has_a_file_for_each_table_and_each_hundred_tasks(tmp_path: Path) -> None:
@@ -71,7 +82,7 @@ def test_a_clone_has_the_tasks_of_the_branch(first: Path) -> None:
     add_task(first, "Third", 1)
     synced(first)
 
-    other = clone(first, "b")
+    other = clone(first, "c")
 
     assert rows_of(first) == rows_of(other)
     assert tip(first) == tip(other)
@@ -79,8 +90,8 @@ def test_a_clone_has_the_tasks_of_the_branch(first: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_three_clones_with_clashing_tasks_end_equal(first: Path) -> None:
-    a, b, c = first, clone(first, "b"), clone(first, "c")
+def test_three_clones_with_clashing_tasks_end_equal(first: Path, other: Path) -> None:
+    a, b, c = first, other, clone(first, "c")
     add_task(a, "A one")
     add_task(a, "A two", number(a, "A one"), 1)
     add_comment(a, number(a, "A one"), "on A one")
@@ -114,8 +125,7 @@ def test_three_clones_with_clashing_tasks_end_equal(first: Path) -> None:
     assert "nothing to change; all rows are pushed\n" == synced(c).stderr
 
 
-def test_a_task_with_a_new_number_says_so(first: Path) -> None:
-    other = clone(first, "b")
+def test_a_task_with_a_new_number_says_so(first: Path, other: Path) -> None:
     add_task(first, "Ours")
     add_task(other, "Theirs")
     synced(first)
@@ -127,8 +137,9 @@ def test_a_task_with_a_new_number_says_so(first: Path) -> None:
     assert 'task 4 "Theirs" was task 3' in found.stderr
 
 
-def test_a_comment_that_equals_one_on_a_clashing_task_gets_another_number(first: Path) -> None:
-    other = clone(first, "b")
+def test_a_comment_that_equals_one_on_a_clashing_task_gets_another_number(
+    first: Path, other: Path
+) -> None:
     for root, title in ((first, "A"), (other, "B")):
         add_comment(root, add_task(root, title), "said by both")
         query(root, "UPDATE task_comments SET created = '2026-01-01T00:00:00Z'")
@@ -168,28 +179,6 @@ def test_own_tables_follow(tmp_path: Path) -> None:
     assert [("A2@x.example", "A@x.example"), ("B2@x.example", "B@x.example")] == query(a, sql)
 
 
-def test_two_values_for_a_column_stop_until_one_side_is_chosen(first: Path) -> None:
-    other = clone(first, "b")
-    query(first, "UPDATE tasks SET title = 'One', hints = 'h' WHERE id = 1")
-    query(first, "UPDATE features SET display_name = 'A' WHERE name = 'auth'")
-    query(other, "UPDATE tasks SET title = 'Two', priority = 'high' WHERE id = 1")
-    query(other, "UPDATE features SET display_name = 'B' WHERE name = 'auth'")
-    synced(first)
-    before = rows_of(other)
-
-    text = ralphgen("sync", "--project", other)
-
-    assert 1 == text.returncode
-    assert 'task 1: "title" is "Two" here and "One" there' in text.stderr
-    assert '"display_name" is "B" here and "A" there' in text.stderr
-    assert before == rows_of(other)
-    assert 0 == ralphgen("sync", "--ours", "--project", other).returncode
-    sql = "SELECT title, hints, priority FROM tasks WHERE id = 1"
-    assert [("Two", "h", "high")] == query(other, sql)
-    synced(first)
-    assert rows_of(first) == rows_of(other)
-
-
 @pytest.mark.parametrize("place", [".", "linked"])
 def test_a_relative_address_of_the_remote_starts_at_the_main_worktree(
     first: Path, place: str
@@ -208,8 +197,7 @@ def test_a_relative_address_of_the_remote_starts_at_the_main_worktree(
     assert tip(first) == tip(first.parent / "origin")
 
 
-def test_removals_follow(first: Path) -> None:
-    other = clone(first, "b")
+def test_removals_follow(first: Path, other: Path) -> None:
     query(first, "DELETE FROM tasks WHERE id = 2")
     synced(first)
 
@@ -231,8 +219,7 @@ def test_check_names_rows_that_are_behind(first: Path) -> None:
     assert 0 == ralphgen("check", first).returncode
 
 
-def test_a_dry_run_changes_nothing(first: Path) -> None:
-    other = clone(first, "b")
+def test_a_dry_run_changes_nothing(first: Path, other: Path) -> None:
     add_task(first, "Ours")
     add_task(other, "Theirs")
     synced(first)
@@ -250,8 +237,9 @@ CLAIM = (
 )
 
 
-def test_a_task_in_work_waits_with_its_references_while_others_are_merged(first: Path) -> None:
-    other = clone(first, "b")
+def test_a_task_in_work_waits_with_its_references_while_others_are_merged(
+    first: Path, other: Path
+) -> None:
     for root, name in ((first, "A"), (other, "B")):
         add_task(root, f"{name} one")
         add_task(root, f"{name} two")
@@ -299,8 +287,7 @@ def test_a_task_in_work_waits_with_its_references_while_others_are_merged(first:
     assert 0 == ralphgen("check", other).returncode
 
 
-def test_a_conflict_skips_its_row_until_one_side_is_chosen(first: Path) -> None:
-    other = clone(first, "b")
+def test_a_conflict_skips_its_row_until_one_side_is_chosen(first: Path, other: Path) -> None:
     query(first, "UPDATE tasks SET title = 'One', hints = 'h' WHERE id = 1")
     query(other, "UPDATE tasks SET title = 'Two' WHERE id = 1")
     query(first, "UPDATE tasks SET hints = 'A' WHERE id = 2")
@@ -330,8 +317,7 @@ def test_a_conflict_skips_its_row_until_one_side_is_chosen(first: Path) -> None:
     )
 
 
-def test_removed_rows_that_are_needed_are_conflicts_of_their_own(first: Path) -> None:
-    other = clone(first, "b")
+def test_removed_rows_that_are_needed_are_conflicts_of_their_own(first: Path, other: Path) -> None:
     add_task(first, "A one")
     query(first, "DELETE FROM tasks WHERE id = 2")
     synced(first)
@@ -356,7 +342,7 @@ def test_a_new_row_that_needs_a_row_deleted_here_waits_for_a_decision(first: Pat
     sql = "INSERT INTO features (name, display_name, acronym) VALUES ('old', 'O', 'OL')"
     query(first, sql)
     synced(first)
-    other = clone(first, "b")
+    other = clone(first, "c")
     query(other, "DELETE FROM features WHERE name = 'old'")
     sql = "INSERT INTO tasks (feature, discipline, title) VALUES ('old', 'backend', 'A one')"
     query(first, sql)

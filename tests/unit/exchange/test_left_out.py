@@ -185,17 +185,6 @@ class TestBeads:
         assert [(3,)] == query(root, "SELECT id FROM tasks WHERE title = 'bd-9'")
         assert [] == [result for result in examine(Project(root)) if result.subject == "tasks"]
 
-    def test_a_dependency_on_a_record_of_unknown_id_is_kept(
-        self, root: Path, tmp_path: Path
-    ) -> None:
-        path = tmp_path / "issues.jsonl"
-        lines = ['{"id": "bd-9", broken', issue("bd-2", dependencies=needs("bd-9"))]
-        path.write_text("\n".join(lines), encoding="utf-8")
-
-        take(root, "beads", path)
-
-        assert [("bd-2", "pending", "[3]")] == query(root, TASKS)
-
     def test_a_new_task_does_not_get_the_number_of_a_missing_one(
         self, root: Path, tmp_path: Path
     ) -> None:
@@ -389,14 +378,6 @@ class TestOtherPeers:
         assert 1 == len(left_out(take(root, "task-master", folder)))
         assert [("one", "high")] == query(root, "SELECT title, priority FROM tasks WHERE id > 2")
 
-    def test_a_folder_of_task_master_without_tasks_names_the_file(
-        self, root: Path, tmp_path: Path
-    ) -> None:
-        folder = write(tmp_path, {".taskmaster/config.json": "{}"})
-
-        with pytest.raises(ProjectError, match=r"contains no \.taskmaster/tasks/tasks\.json"):
-            take(root, "task-master", folder)
-
     def test_spec_kit_leaves_out_a_checkbox_without_an_id_and_a_second_of_one(
         self, root: Path, tmp_path: Path
     ) -> None:
@@ -542,16 +523,6 @@ class TestExports:
 
         assert export_text(root) == export_text(empty)
 
-    def test_a_task_that_waits_for_a_missing_one_is_named(
-        self, root: Path, tmp_path: Path, make_empty: Callable[[], Path]
-    ) -> None:
-        query(root, "UPDATE tasks SET depends_on = '[999]' WHERE id = 1")
-        export_file(root, tmp_path / "rows.jsonl", quiet)
-
-        notes = take_rows(make_empty(), tmp_path / "rows.jsonl")
-
-        assert "warning: task 1 waits for missing task 999" in notes
-
     @pytest.mark.parametrize(
         "line",
         [
@@ -581,14 +552,6 @@ class TestExports:
         assert "warning: left out 1 unreadable record" in notes
         assert before == query(root, "SELECT count(*) FROM tasks")
         assert not any("gone" in note for note in notes)
-
-    def test_a_file_that_git_left_unmerged_is_refused(self, root: Path, tmp_path: Path) -> None:
-        file = tmp_path / "rows.jsonl"
-        export_file(root, file, quiet)
-        file.write_text(f"<<<<<<< ours\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
-
-        with pytest.raises(ProjectError, match="merge conflicts"):
-            take_rows(root, file)
 
 
 def take_rows(root: Path, file: Path, *, strict: bool = False) -> list[str]:

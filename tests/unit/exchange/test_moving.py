@@ -110,17 +110,6 @@ def test_credentials_in_arguments_are_masked_and_kept_if_known(pair: Pair) -> No
     assert {(json.dumps(servers), "new")} == {*kept}
 
 
-def test_an_import_names_the_disciplines_whose_masked_arguments_are_unknown(pair: Pair) -> None:
-    ours, theirs = pair
-    exported(ours)
-    servers = [{"name": "a", "command": "npx", "args": ["--token=s3cret"]}]
-    query(theirs, "UPDATE disciplines SET mcp_servers = ?", json.dumps(servers))
-    said: list[str] = []
-    take(ours, exported(theirs), say=said.append)
-
-    assert any("secrets" in line for line in said)
-
-
 def test_a_secret_is_not_given_to_a_server_that_runs_another_program(pair: Pair) -> None:
     ours, theirs = pair
     changed = [{**SECRETS[0], "command": "evil"}]
@@ -232,18 +221,6 @@ def test_an_unknown_status_is_reported(pair: Pair) -> None:
     take(ours, exported(theirs), say=said.append)
 
     assert any('the status of task 1 is "odd"' in line for line in said)
-
-
-def test_two_tasks_of_one_number_are_a_conflict(pair: Pair) -> None:
-    ours, theirs = pair
-    for root, title in ((ours, "a"), (theirs, "b")):
-        query(
-            root,
-            "INSERT INTO tasks (id, feature, discipline, title) SELECT 3, 'auth', 'backend', ?",
-            title,
-        )
-    with pytest.raises(ProjectError, match='task 3 is a different row: "a" here, "b" there'):
-        take(ours, exported(theirs))
 
 
 def test_two_comments_of_one_number_are_both_kept_once(pair: Pair) -> None:
@@ -391,17 +368,8 @@ def broken_file(folder: Path, text: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    ("text", "said", "strict"),
-    [
-        *((*case, True) for case in [*LEFT_OUT, TWICE, *REFUSED]),
-        *((*case, False) for case in REFUSED),
-    ],
-)
-def test_a_broken_file_changes_nothing(
-    root: Path, text: str, said: str, *, strict: bool, tmp_path: Path
-) -> None:
-    file = broken_file(tmp_path, text)
+def refuse(root: Path, file: Path, said: str, *, strict: bool) -> None:
+    """Assert that an import is refused and changes nothing."""
     before = export_text(root)
     with pytest.raises(ProjectError) as caught:
         take(root, file, strict=strict)
@@ -411,19 +379,21 @@ def test_a_broken_file_changes_nothing(
     assert not (root / BASE).exists()
 
 
-def test_a_file_without_a_readable_line_is_refused(root: Path, tmp_path: Path) -> None:
-    file = tmp_path / "notes.txt"
-    file.write_text("These are notes,\nand no rows.\n", encoding="utf-8")
-    with pytest.raises(ProjectError, match="invalid JSON"):
-        take(root, file)
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize(("text", "said"), REFUSED)
+def test_a_broken_file_changes_nothing(
+    root: Path, text: str, said: str, *, strict: bool, tmp_path: Path
+) -> None:
+    refuse(root, broken_file(tmp_path, text), said, strict=strict)
 
 
 @pytest.mark.parametrize(("text", "reason"), [*LEFT_OUT, TWICE])
-def test_a_broken_record_is_left_out_and_named(
+def test_a_broken_record_is_left_out_and_named_or_refused(
     root: Path, text: str, reason: str, tmp_path: Path
 ) -> None:
-    said: list[str] = []
-    changes = take(root, broken_file(tmp_path, text), say=said.append)
+    file, said = broken_file(tmp_path, text), list[str]()
+    refuse(root, file, reason, strict=True)
+    changes = take(root, file, say=said.append)
     named, counted = said[:2]
 
     first = ['add task 9 "x"'] if text == TWICE[0] else []

@@ -88,22 +88,6 @@ def test_changes_of_one_side_are_adopted_and_secrets_remain(
     assert [] == take(ours.root, file)
 
 
-def test_what_both_have_changed_is_a_conflict_and_nothing_is_written(
-    ours: EngineProject, file: Path
-) -> None:
-    def change(rows: dict[str, dict[str, object]]) -> None:
-        rows["tasks 1"]["title"] = "Sign in"
-        rows["tasks 2"]["title"] = "Forms"
-
-    edit(file, change)
-    ours.query("UPDATE tasks SET title = 'Enter' WHERE id = 1")
-    before = export_text(ours.root)
-    with pytest.raises(ProjectError, match='"title" is "Enter" here and "Sign in" there'):
-        take(ours.root, file)
-
-    assert before == export_text(ours.root)
-
-
 def test_new_rows_keep_their_numbers_and_later_ones_follow(ours: EngineProject, file: Path) -> None:
     lines = file.read_text(encoding="utf-8")
     last = lines.splitlines(keepends=True)[-1]

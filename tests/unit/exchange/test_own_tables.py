@@ -224,39 +224,6 @@ def test_changes_of_both_sides_are_merged_and_undone(pair: tuple[Path, Path]) ->
     assert before == export_text(ours)
 
 
-def test_both_changed_is_a_conflict_and_nothing_is_written(pair: tuple[Path, Path]) -> None:
-    ours, theirs = pair
-    query(ours, "UPDATE labels SET color = 'a' WHERE name = 'red'")
-    query(theirs, "UPDATE labels SET color = 'b' WHERE name = 'red'")
-    query(theirs, "UPDATE risks SET title = 'x'")
-    before = export_text(ours)
-    with pytest.raises(ProjectError) as caught:
-        take(ours, exported(theirs))
-
-    assert 'the row "red" of labels: "color" is "a" here and "b" there' in str(caught.value)
-    assert before == export_text(ours)
-
-
-@pytest.mark.thorough
-def test_two_rows_of_one_number_are_a_conflict_also_by_way_of_a_third(
-    make: Make, tmp_path: Path
-) -> None:
-    roots = [make(name, *FILLED) for name in ("a", "b", "c")]
-    for root in roots:
-        export_file(root, tmp_path / "base.jsonl")
-    for root in roots[1:]:
-        values = f"9, 'of {root.name}', {roots.index(root)}, 'auth'"
-        query(root, f"INSERT INTO risks (id, title, weight, feature) VALUES ({values})")
-    take(roots[0], exported(roots[1]))
-    with pytest.raises(
-        ProjectError, match='the row "9" of risks is a different row here and there'
-    ):
-        take(roots[0], exported(roots[2]))
-
-    query(roots[1], "UPDATE risks SET weight = 5 WHERE id = 9")
-    assert ['change the row "9" of risks: weight'] == lines(take(roots[0], exported(roots[1])))
-
-
 @pytest.mark.thorough
 def test_a_renamed_text_key_includes_references_and_unique_columns(
     pair: tuple[Path, Path],
@@ -389,17 +356,6 @@ def test_a_side_without_the_table_removes_nothing(pair: tuple[Path, Path]) -> No
     assert any('has no rows of "risks"; the rows here are kept' in line for line in said)
     settings.write_text(f"{text}{TABLES}", encoding="utf-8")
     assert () == take(ours, exported(theirs))
-
-
-def test_a_database_is_taken_as_its_export(pair: tuple[Path, Path]) -> None:
-    ours, theirs = pair
-    if not (theirs / DATABASE).exists():
-        pytest.skip("a file of SQLite is moved whole where the project is in PostgreSQL")
-    query(theirs, "UPDATE risks SET title = 'b' WHERE id = 1")
-
-    assert ['change the row "1" of risks: title'] == lines(
-        take(ours, theirs / DATABASE, is_database=True)
-    )
 
 
 def test_a_table_that_replaces_rows_by_itself_loses_none(tmp_path: Path) -> None:

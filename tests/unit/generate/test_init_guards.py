@@ -183,18 +183,6 @@ def test_another_schema_in_sqlite_is_refused_without_a_trace(sql: str, tmp_path:
     assert before == path.read_bytes()
 
 
-def test_another_schema_in_the_configured_file_is_refused_without_a_trace(tmp_path: Path) -> None:
-    root = configured(tmp_path, '[database]\npath = "app.db"\n')
-    with closing(sqlite3.connect(root / "app.db")) as connection:
-        connection.executescript(TASKS)
-    with pytest.raises(ProjectError, match=r"app\.db"):
-        init(root)
-
-    assert {".ralph", ".ralph/ralphgen.toml", "app.db"} == {
-        str(one.relative_to(root)) for one in root.rglob("*")
-    }
-
-
 BARE = """
 CREATE TABLE tasks (id INTEGER PRIMARY KEY, title TEXT, feature TEXT, discipline TEXT, status TEXT);
 CREATE TABLE features (name TEXT PRIMARY KEY);
@@ -253,14 +241,3 @@ def test_an_interrupted_init_leaves_nothing(tmp_path: Path) -> None:
         initialize(tmp_path / "p", InitOptions(), say=interrupt, agree=lambda _: True)
 
     assert {} == everything(tmp_path)
-
-
-def test_init_works_once_the_cause_of_a_refusal_is_gone(tmp_path: Path) -> None:
-    root = configured(tmp_path / "p", "[tables.nope]\n")
-    with pytest.raises(ProjectError):
-        init(root)
-    (root / ".ralph/ralphgen.toml").unlink()
-    init(root)
-
-    assert (root / ".ralph/db/ralph.db").is_file()
-    assert (root / ".ralph/mcp/server.py").is_file()

@@ -89,15 +89,6 @@ def test_a_side_with_an_unknown_commit_loses_nothing(root: Path) -> None:
     assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
 
 
-def test_an_edit_of_squashed_changes_is_named(tmp_path: Path) -> None:
-    edit = append(f"{MCP}/ralph/features.py", "# mine\n")
-    root = conflict(tmp_path / "p", theirs=edit, operation="merge --squash")
-    git(root, "add", "-A")
-    run_sql(root, RISK)
-
-    assert '"ralph/features.py" was edited by hand on side "theirs"' in refused("regen", root)
-
-
 def test_a_database_without_one_sides_column_is_refused_as_for_removals(root: Path) -> None:
     before = texts(root)
     said = refused("regen", root, "--no-install")

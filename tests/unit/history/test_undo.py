@@ -80,18 +80,6 @@ def test_a_row_that_was_changed_since_is_left_with_both_versions(root: Path) -> 
     assert not undone.changed
 
 
-def test_changes_by_others_in_between_remain(root: Path) -> None:
-    run(
-        root,
-        ("a", "INSERT INTO tasks (id, title) VALUES (1, 'old')"),
-        ("b", "UPDATE tasks SET title = 'one'"),
-        ("c", "UPDATE tasks SET title = 'two'"),
-        ("b", "UPDATE tasks SET title = 'three'"),
-    )
-
-    assert undo_session(root, "b").left
-
-
 def test_cascaded_rows_are_restored(root: Path) -> None:
     run(
         root,

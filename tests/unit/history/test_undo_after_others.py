@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from driving import query
-from engines import CONFIG, ENGINES, LEDGER, MARKER, VARIABLE, for_postgresql
+from engines import CONFIG, LEDGER, MARKER, VARIABLE, for_postgresql
 from histories import make_database
-from postgresql import database, template_of
+from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.ledger.tables import prune
 from ralphgen.ledger.undo import Undone, undo_session
@@ -38,7 +38,9 @@ RENAMED = "UPDATE houses SET name = 'i' WHERE name = 'h'"
 FOREIGN = "it does not match the journal: another program may have changed it"
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=[needs_postgresql, pytest.mark.thorough])]
+)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     if request.param == "sqlite":
         make_database(tmp_path, SCHEMA, TRIGGER)

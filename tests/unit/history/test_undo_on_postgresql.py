@@ -12,7 +12,6 @@ from driving import query
 from engines import CONFIG, LEDGER, MARKER, VARIABLE, for_postgresql
 from postgresql import database, needs_postgresql, template_of
 
-from ralphgen.errors import MissingError
 from ralphgen.ledger.record import changing_sessions, read_entries
 from ralphgen.ledger.undo import Undone, undo_session
 from ralphgen.project.database import opened_database
@@ -150,22 +149,6 @@ def test_a_task_with_a_dependent_of_another_session_remains(root: Path) -> None:
     assert {left, ("tasks", (2,), "deleted")} == row_results(undo_session(root, "b"))
 
 
-def test_a_change_by_another_session_is_left_with_both_versions(root: Path) -> None:
-    run(
-        root,
-        ("a", TASK),
-        ("b", "UPDATE tasks SET title = 'new', points = 5"),
-        ("c", "UPDATE tasks SET title = 'newer'"),
-    )
-    before = rows(root)
-    undone = undo_session(root, "b")
-
-    assert before == rows(root)
-    (row,) = undone.rows
-    assert "session c changed it later" == row.left
-    assert ("new", "newer") == ((row.session or {})["title"], (row.now or {})["title"])
-
-
 def test_cascaded_rows_are_restored(root: Path) -> None:
     run(
         root,
@@ -199,32 +182,6 @@ def test_no_cascade_of_an_undo_takes_rows_of_others(root: Path) -> None:
     named = "another row refers to it"
     assert {("tasks", (1,), named), ("homes", ("h",), named)} == row_results(undone)
     assert before == rows(root)
-
-
-def test_a_row_without_its_parent_is_not_restored(root: Path) -> None:
-    run(
-        root,
-        ("a", TASK),
-        ("a", "INSERT INTO task_comments VALUES (1, 1, NULL, 'x')"),
-        ("b", "DELETE FROM task_comments"),
-        ("c", "DELETE FROM tasks"),
-    )
-    left = {("task_comments", (1,), "it refers to a row that no longer exists")}
-
-    assert left == row_results(undo_session(root, "b"))
-
-
-def test_names_that_were_swapped_are_swapped_back(root: Path) -> None:
-    run(
-        root,
-        ("a", "INSERT INTO tasks (code) VALUES ('one'), ('two')"),
-        ("b", "UPDATE tasks SET code = NULL WHERE id = 1"),
-        ("b", "UPDATE tasks SET code = 'one' WHERE id = 2"),
-        ("b", "UPDATE tasks SET code = 'two' WHERE id = 1"),
-    )
-    undo_session(root, "b")
-
-    assert [(1, "one"), (2, "two")] == query(root, "SELECT id, code FROM tasks ORDER BY id")
 
 
 def test_a_used_name_remains_with_its_row(root: Path) -> None:
@@ -277,17 +234,6 @@ def test_a_trigger_of_a_partition_may_refuse_a_row(root: Path) -> None:
     assert left == row_results(undo_session(root, "b"))
 
 
-def test_a_dry_run_writes_nothing_and_who_is_unknown_is_refused(root: Path) -> None:
-    run(root, ("b", TASK))
-    entries = read_entries(root)
-    before = rows(root)
-
-    assert 1 == undo_session(root, "b", dry_run=True).changed
-    assert (before, entries) == (rows(root), read_entries(root))
-    with pytest.raises(MissingError, match='no session "x" on record'):
-        undo_session(root, "x")
-
-
 def test_the_log_is_of_a_task_a_session_and_a_number_of_entries(root: Path) -> None:
     run(root, ("a", TASK), ("a", "INSERT INTO task_comments VALUES (7, 1, NULL, 'x')"))
     run(root, ("b", ODD), ("b", "INSERT INTO homes VALUES ('1')"))
@@ -307,32 +253,3 @@ def test_the_command_reports_its_changes_and_the_missing_backup(root: Path) -> N
     assert 0 == done.returncode, done.stderr
     assert "no backup was made" in done.stderr
     assert [] == rows(root)["tasks"]
-
-
-def test_a_value_that_others_wrote_again_is_theirs(root: Path) -> None:
-    run(
-        root,
-        ("a", TASK),
-        ("b", "UPDATE tasks SET title = 'new'"),
-        ("c", "UPDATE tasks SET title = 'newer'"),
-        ("d", "UPDATE tasks SET title = 'new'"),
-    )
-    before = rows(root)
-
-    assert {("tasks", (1,), "session d changed it later")} == row_results(undo_session(root, "b"))
-    assert before == rows(root)
-
-
-def test_the_date_of_a_change_remains_if_others_changed_the_row(root: Path) -> None:
-    query(root, "ALTER TABLE tasks ADD COLUMN updated date")
-    run(
-        root,
-        ("a", TASK),
-        ("b", "UPDATE tasks SET title = 'new', updated = '2026-02-10'"),
-        ("c", "UPDATE tasks SET half = 2, updated = '2026-02-10'"),
-    )
-
-    assert {("tasks", (1,), "restored")} == row_results(undo_session(root, "b"))
-    assert [("old", 2.0, "2026-02-10")] == query(
-        root, "SELECT title, half, updated::text FROM tasks"
-    )

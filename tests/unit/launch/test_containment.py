@@ -11,7 +11,7 @@ import threading
 import time
 import venv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
@@ -70,13 +70,14 @@ class Shell:
         )
 
 
-@pytest.fixture(params=["root", pytest.param("user", marks=pytest.mark.thorough)])
-def inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+@pytest.fixture(scope="module", params=["root", pytest.param("user", marks=pytest.mark.thorough)])
+def shell(request: pytest.FixtureRequest) -> Iterator[Shell]:
+    """A project that the attacks share: none of them can change it."""
     if request.param == "user" and os.geteuid():
         pytest.skip("the tests run as an ordinary user")
     if request.param == "user" and not Path(SYSTEM_PYTHON).exists():
         pytest.skip("there is no Python that another user may run")
-    with TemporaryDirectory(dir=OPEN) as folder:
+    with TemporaryDirectory(dir=OPEN) as folder, pytest.MonkeyPatch.context() as patched:
         top = Path(folder)
         top.chmod(0o755)
         home, root = top / "home", top / "work" / "p"
@@ -86,17 +87,29 @@ def inside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         git(root, "init", "--quiet")
         git(root, "add", "--all")
         git(root, "commit", "--quiet", "-m", "first")
-        monkeypatch.setenv("HOME", str(home))
-        monkeypatch.setenv("RALPH_DSN", HIDDEN)
         user = os.geteuid() if request.param == "root" else NOBODY
-        if user == NOBODY:  # who may not read where Python is
-            monkeypatch.setattr(sys, "base_prefix", "/usr")
-            monkeypatch.setattr(sys, "executable", SYSTEM_PYTHON)
+        become(patched, home, user)
         with Sandbox(Project(root), print) as sandbox:
+            patched.undo()
             if user == NOBODY:
                 for path in (home, top / "work", *top.rglob("*")):
                     os.lchown(path, NOBODY, NOBODY)
             yield Shell(root, home, dict(sandbox.rules), user)
+
+
+def become(patched: pytest.MonkeyPatch, home: Path, user: int) -> None:
+    """Set the variables of a user, who as an ordinary one may not read where Python is."""
+    patched.setenv("HOME", str(home))
+    patched.setenv("RALPH_DSN", HIDDEN)
+    if user == NOBODY:
+        patched.setattr(sys, "base_prefix", "/usr")
+        patched.setattr(sys, "executable", SYSTEM_PYTHON)
+
+
+@pytest.fixture
+def inside(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    become(monkeypatch, shell.home, shell.user)
+    return replace(shell, rules={**shell.rules})
 
 
 def git(folder: Path, *words: str) -> None:
@@ -132,31 +145,31 @@ def test_the_work_tree_is_written_and_the_home_is_empty(inside: Shell) -> None:
     assert [".ssh"] == [path.name for path in inside.home.iterdir()]
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [
-        "echo x >> .ralph/ralphgen.toml",
-        "mkdir .ralph/recipes; touch .ralph/recipes/x.toml",
-        "touch .ralph/mcp/server.py",
-        "mv .ralph old",
-        "rm -rf .ralph",
-        "ln -sfn /tmp .ralph",
-        "touch .git/hooks/pre-commit",
-        "echo x >> .git/config",
-        "mv .git old",
-        "git commit --allow-empty -m x",
-        "umount .ralph",
-        "umount -l .git",
-        "mount -o remount,rw .ralph",
-        "mount --bind /tmp .git",
-        "cd .. && mv p q",
-        "chmod 777 .ralph/mcp",
-    ],
-)
-def test_rules_and_hooks_cannot_be_changed(inside: Shell, attack: str) -> None:
+ATTACKS = [
+    "echo x >> .ralph/ralphgen.toml",
+    "mkdir .ralph/recipes; touch .ralph/recipes/x.toml",
+    "touch .ralph/mcp/server.py",
+    "mv .ralph old",
+    "rm -rf .ralph",
+    "ln -sfn /tmp .ralph",
+    "touch .git/hooks/pre-commit",
+    "echo x >> .git/config",
+    "mv .git old",
+    "git commit --allow-empty -m x",
+    "umount .ralph",
+    "umount -l .git",
+    "mount -o remount,rw .ralph",
+    "mount --bind /tmp .git",
+    "cd .. && mv p q",
+    "chmod 777 .ralph/mcp",
+]
+
+
+def test_rules_and_hooks_cannot_be_changed(inside: Shell) -> None:
     before = _contents(inside.root)
-    inside(attack)
-    assert before == _contents(inside.root)
+    for attack in ATTACKS:
+        inside(attack)
+        assert before == _contents(inside.root), attack
 
 
 def _contents(root: Path) -> dict[str, bytes]:

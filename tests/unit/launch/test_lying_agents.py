@@ -94,26 +94,6 @@ def test_the_exit_code_is_the_state_of_the_task(
     assert "Traceback" not in done.stderr
 
 
-def test_an_agent_that_hangs_is_out_of_time(root: Path) -> None:
-    done = launched(root, f"{BEGUN}time.sleep(600)", "--timeout", "8")
-
-    assert 7 == done.returncode
-    assert "task 1 is in_progress: out of time" in done.stderr
-    assert "still in_progress, but no session works on it" in done.stderr
-
-
-@pytest.mark.parametrize("script", ["raise SystemExit(0)", "print('done')"])
-def test_an_agent_that_ends_at_once_has_failed(root: Path, script: str) -> None:
-    program = root.parent / "claude"
-    program.write_text(f"#!{sys.executable}\n{script}\n", encoding="utf-8")
-    program.chmod(0o755)
-    done = started(root)
-
-    assert 6 == done.returncode
-    assert "without listing its servers and tools" in done.stderr
-    assert "task 1 is pending: failed" in done.stderr
-
-
 def test_a_session_without_a_task_to_close_ends_well(root: Path) -> None:
     query(root, "UPDATE tasks SET status = 'draft' WHERE id = 1")
     agent_program(root.parent, ENDS)
@@ -132,17 +112,6 @@ def test_the_log_of_an_agent_is_private_to_its_user(root: Path) -> None:
     assert f"transcript: {transcript}" in done.stderr
     assert ["system", "assistant", "result"] == [event["type"] for event in events]
     assert 0o600 == stat.S_IMODE(transcript.stat().st_mode)
-
-
-def test_nothing_is_kept_if_switched_off(root: Path) -> None:
-    config = root / ".ralph/ralphgen.toml"
-    config.write_text("[sessions]\ntranscripts = false\n", encoding="utf-8")
-    done = launched(root, ENDS)
-    (folder,) = (root / ".ralph/mcp/sessions").iterdir()
-
-    assert 5 == done.returncode, done.stderr
-    assert "transcript" not in done.stderr
-    assert not (folder / "transcript.jsonl").exists()
 
 
 def in_git(root: Path) -> str:

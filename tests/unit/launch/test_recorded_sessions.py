@@ -96,25 +96,6 @@ agent.says(f"found {found}")
     assert "found [('asked', None, None)]" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("script", "options", "outcome"),
-    [
-        ("agent.ends()", (), "open"),
-        ("os.abort()", (), "failed"),
-        ("time.sleep(600)", ("--timeout", "8"), "out of time"),
-        ("agent.ends('error_max_turns')", (), "out of budget"),
-        ("os.kill(os.getppid(), signal.SIGTERM); time.sleep(600)", (), "stopped"),
-        ("agent.write(type='system', subtype='init')", (), "open"),
-    ],
-)
-def test_each_end_has_its_word(
-    root: Path, script: str, options: tuple[str, ...], outcome: str
-) -> None:
-    launched(root, script, *options)
-
-    assert outcome == record(root)["outcome"]
-
-
 def test_an_agent_that_lacks_a_tool_has_failed(root: Path) -> None:
     program = root.parent / "claude"
     start = '{"type": "system", "subtype": "init", "tools": [], "mcp_servers": []}'

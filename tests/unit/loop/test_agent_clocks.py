@@ -1,9 +1,5 @@
 """Tests which agent gets the next session: limits, resets, refusals and the end of the run."""
 
-import os
-import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +16,6 @@ from ralphgen.loop.run import (
     StopReason,
     event_lines,
     parse_until,
-    spell_moment,
 )
 
 HOUR = 3_600.0
@@ -308,33 +303,6 @@ def test_stop_ends_a_wait_at_once() -> None:
     assert 10 > time.monotonic() - began
 
 
-STOPPED = """
-import time
-from ralphgen.agents.agent import Limit
-from ralphgen.loop import run as module
-module.AFTER_RESET = 0.0
-run = module.Run(module.Limits(), poll=0.05)
-run.ended(run.next_job(), 1, "rate limited", 0.0, limit=Limit("", time.time() + 2))
-print("rests", flush=True)
-run.next_job()
-print("goes on", flush=True)
-"""
-
-
-@pytest.mark.slow
-def test_process_that_was_stopped_continues_after_the_reset() -> None:
-    command = [sys.executable, "-c", STOPPED]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert "rests\n" == process.stdout.readline()
-        os.kill(process.pid, signal.SIGSTOP)
-        time.sleep(3)
-        began = time.monotonic()
-        os.kill(process.pid, signal.SIGCONT)
-        assert "goes on\n" == process.stdout.readline()
-        assert 2 > time.monotonic() - began
-
-
 @pytest.mark.parametrize(
     ("zone", "now", "text", "hours"),
     [
@@ -362,8 +330,3 @@ def test_until_is_the_next_such_local_time(
 def test_until_takes_hours_and_minutes_alone(text: str) -> None:
     with pytest.raises(UsageError, match="invalid time"):
         parse_until(text, NOON)
-
-
-def test_moment_of_another_day_has_its_date() -> None:
-    assert "11:00" == spell_moment(NOON + 23 * HOUR, NOON)
-    assert "2026-11-29 12:00" == spell_moment(NOON + 24 * HOUR, NOON)

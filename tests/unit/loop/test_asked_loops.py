@@ -1,6 +1,5 @@
 """A loop that others see and ask: paused, resumed, stopped, killed, and who may not be asked."""
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -179,18 +178,3 @@ def test_a_mark_that_its_process_has_left_is_none(tmp_path: Path) -> None:
     assert launcher_of(tmp_path) is None
     assert not ask_to_stop(tmp_path)
     assert "1\n" == (tmp_path / "launched").read_text(encoding="utf-8")
-
-
-def test_a_folder_in_place_of_the_mark_is_none(tmp_path: Path) -> None:
-    (tmp_path / "launched").mkdir()
-
-    assert launcher_of(tmp_path) is None
-    assert not ask_to_stop(tmp_path)
-
-
-def test_a_line_of_a_loop_is_one_event(tmp_path: Path) -> None:
-    project = LoopProject(tmp_path, 1, {})
-    project.loop()
-    lines = stored_loops(project.root)[0].path.read_text(encoding="utf-8").splitlines()
-
-    assert [*read_events(stored_loops(project.root)[0])] == [json.loads(line) for line in lines]

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from time import sleep
 
 import pytest
 from driving import query
@@ -23,7 +22,7 @@ from merging_projects import (
 from proved_projects import git
 
 from ralphgen.loop.git import Git
-from ralphgen.loop.merge import Conflict, Merged, left_merges
+from ralphgen.loop.merge import Merged, left_merges
 
 pytestmark = pytest.mark.slow
 
@@ -31,38 +30,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     return merging_project(tmp_path / "a project")
-
-
-def test_a_merge_that_a_kill_broke_off_is_made_again(root: Path) -> None:
-    tree = worked(root, 1, [("new.txt", "x")])  # killed before anything was committed
-
-    ((again, task, session),) = left_merges(root)
-    assert (tree.branch, 1, "s1") == (again.branch, task, session)
-    assert isinstance(merged(root, again, task), Merged)
-    assert [] == left_merges(root)
-    assert (root / "new.txt").exists()
-
-
-def test_a_merge_already_in_the_base_is_only_recorded(root: Path) -> None:
-    tree = worked(root, 1, [("new.txt", "x")])
-    merged(root, tree, 1)
-    query(root, "UPDATE ralphgen_sessions SET merged = NULL")  # killed before it was written down
-    query(root, "UPDATE ralphgen_merges SET state = 'waiting', merged = NULL")
-
-    assert Merged(base(root)) == merged(root, tree, 1)
-
-
-def test_an_unreported_failed_merge_is_tried_once_more(root: Path) -> None:
-    one = worked(root, 1, [("code.txt", "00")], 1)
-    two = worked(root, 2, [("code.txt", "000")], 2)
-    merged(root, one, 1)
-    merged(root, two, 2)
-    sleep(1)  # a commit made now would have another date
-
-    assert [] == left_merges(root)
-    query(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
-    query(root, "UPDATE ralphgen_merges SET state = 'waiting' WHERE task_id = 2")
-    assert Conflict(("code.txt",), "ralph/task-2-1") == merged(root, two, 2)
 
 
 def test_a_command_of_git_lives_on_where_we_are_killed(root: Path) -> None:

@@ -30,6 +30,7 @@ def root(tmp_path: Path) -> Path:
 LEAVES: dict[str, list[tuple[str, ...]]] = {
     "detached": [("checkout", "--quiet", "--detach")],
     "another branch": [("checkout", "--quiet", "-b", "mine")],
+    "branch without a commit": [("checkout", "--quiet", "--orphan", "mine")],
     "branch deleted": [
         ("checkout", "--quiet", "--detach"),
         ("branch", "--quiet", "-D", "ralph/task-1"),
@@ -48,14 +49,6 @@ def test_work_of_an_agent_that_leaves_its_branch_is_merged(
     if commits:
         git(tree.path, "add", "--all")
         git(tree.path, "commit", "--quiet", "--message", "mine")
-
-    assert isinstance(merged(root, tree, 1), Merged)
-    assert "x" == git(root, "show", "HEAD:new.txt")
-
-
-def test_work_on_a_branch_without_a_commit_is_merged(root: Path) -> None:
-    tree = worked(root, 1, [("new.txt", "x")])
-    git(tree.path, "checkout", "--quiet", "--orphan", "mine")
 
     assert isinstance(merged(root, tree, 1), Merged)
     assert "x" == git(root, "show", "HEAD:new.txt")

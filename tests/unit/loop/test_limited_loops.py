@@ -9,7 +9,7 @@ import pytest
 from command_line import ralphgen
 from driving import query
 from loop_projects import LoopProject
-from planned_agent import WORKS, Steps, agent_command, log_of, write_plan
+from planned_agent import WORKS, Steps, agent_command, write_plan
 
 pytestmark = pytest.mark.slow
 HOUR = 3_600
@@ -73,24 +73,6 @@ def test_events_of_a_limit_and_of_a_logged_out_agent(tmp_path: Path) -> None:
     assert {1: "pending"} == project.statuses()
     assert 0 == attempts(project)
     assert [] == project.held()
-
-
-def test_limit_that_lasts_too_long_ends_the_loop_at_once(tmp_path: Path) -> None:
-    project = LoopProject(tmp_path, 2, {"*": [["begin", ["limited", 7 * HOUR]]]}, config=STRICT)
-    done = project.loop()
-
-    assert 7 == done.returncode, done.stderr
-    assert ": usage limit: claude until " in done.stderr
-    assert (7, "usage_limit") == (loop_of(project)["exit_code"], loop_of(project)["cause"])
-    assert {1: ["rate limited"]} == project.outcomes()
-
-
-def test_limit_after_the_end_of_the_loop_ends_it_at_once(tmp_path: Path) -> None:
-    project = LoopProject(tmp_path, 1, {"*": [LIMITED]}, config=STRICT)
-    done = project.loop("--max-time", "1h")
-
-    assert 7 == done.returncode, done.stderr
-    assert ", after the end of this run\n" in done.stderr
 
 
 def test_agents_that_are_all_unavailable_end_the_loop(tmp_path: Path) -> None:
@@ -158,27 +140,3 @@ def test_session_without_a_cost_uses_up_its_share_unless_a_limit_ended_it(tmp_pa
     assert 5 == done.returncode, done.stderr
     assert {1: "blocked", 2: "done"} == project.statuses()
     assert {1: ["open"], 2: ["rate limited", "done"]} == project.outcomes()
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            ("--agent", "claude,mine", "--max-task-cost", "3"),
-            '"--max-task-cost" cannot be enforced',
-        ),
-        (("--agent", "claude,mine", "--max-cost", "3"), '"--max-cost" cannot be enforced'),
-        (("--agent", "claude,codex,claude"), 'the agent "claude" is listed twice'),
-        (("--agent", "claude,"), 'there is no agent ""'),
-        (("--agent", "claude,clyde"), 'there is no agent "clyde"'),
-        (("--until", "25:00"), 'invalid time "25:00": use HH:MM'),
-        (("--max-task-cost", "inf"), 'invalid amount for "--max-task-cost"'),
-    ],
-)
-def test_unusable_options_are_refused(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
-    project = with_two(tmp_path, 1, WORKS)
-    done = project.loop(*options)
-
-    assert 2 == done.returncode
-    assert said in done.stderr
-    assert [] == log_of(project.plan)

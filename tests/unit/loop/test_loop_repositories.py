@@ -11,11 +11,6 @@ from proved_projects import TESTS, git, write_files
 
 pytestmark = pytest.mark.slow
 
-FORGED = {
-    "fsmonitor": "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = sh {hook}\n",
-    "filter": '[core]\n\trepositoryformatversion = 0\n[filter "x"]\n\tclean = sh {hook}\n',
-}
-
 
 def repository(
     folder: Path, tasks: int = 1, plan: dict[str, list[Steps]] | None = None
@@ -43,33 +38,6 @@ def assert_merged(project: LoopProject) -> None:
     assert 0 == done.returncode, done.stderr
     assert "task-1.txt" in git(project.root, "ls-tree", "-r", "--name-only", "HEAD")
     assert (project.root / "task-1.txt").exists()
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("kind", FORGED)
-def test_a_forged_git_of_an_agent_starts_nothing(tmp_path: Path, kind: str) -> None:
-    project = repository(tmp_path, 2)
-    mark, tree = tmp_path / "started", project.root / ".ralph/worktrees/1"
-    write_files(project.root, [(".gitattributes", "*.py filter=x\n*.txt filter=x\n")])
-    git(project.root, "add", ".gitattributes")
-    git(project.root, "commit", "--quiet", "--message", "attributes")
-    commit = git(project.root, "rev-parse", "HEAD")
-    forges: Steps = [
-        *PROVES[:-2],
-        ["write", "hook.sh", f"touch '{mark}'; cat"],
-        ["write", "fake/HEAD", "ref: refs/heads/ralph/task-{task}\n"],
-        ["write", "fake/objects/info/alternates", f"{project.root}/.git/objects\n"],
-        ["write", "fake/refs/heads/ralph/task-1", commit],
-        ["write", "fake/config", FORGED[kind].format(hook=f"'{tree}/hook.sh'")],
-        *PROVES[-2:],
-        ["write", ".git", f"gitdir: {tree}/fake\n"],
-    ]
-    project.follow({"1": [forges], "2": [PROVES]})
-    done = project.loop("--worktrees")
-
-    assert not mark.exists()
-    assert 2 == len(project.log("begin")), done.stderr
-    assert (project.root / "task-2.txt").exists()
 
 
 def test_an_archive_starts_nothing_before_it_is_trusted(tmp_path: Path) -> None:

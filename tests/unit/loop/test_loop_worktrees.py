@@ -10,10 +10,10 @@ from pathlib import Path
 from shutil import rmtree, which
 
 import pytest
-from command_line import RALPHGEN, ralphgen, ran
+from command_line import RALPHGEN, ralphgen
 from driving import query
 from lifelines import until
-from loop_projects import LoopProject, is_running, kill, wait_until_gone
+from loop_projects import LoopProject, is_running
 from making_sessions import client_of
 from merging_projects import base, closed, refusing_hook, with_origin
 from planned_agent import Steps, agent_command
@@ -28,9 +28,6 @@ from ralphgen.sessions.decide import Request
 pytestmark = pytest.mark.slow
 
 WORKS: Steps = ["begin", ["write", "task-{task}.txt", "done"], "check", "done"]
-TOGETHER = check(
-    "together", *python("import os, sys; sys.exit(os.path.exists('a') and os.path.exists('b'))")
-)
 
 
 def repository(
@@ -274,16 +271,6 @@ def test_check_of_dela_runs_on_the_private_checkouts(tmp_path: Path) -> None:
     }
 
 
-def test_report_that_checks_write_leaves_no_merge_pending(tmp_path: Path) -> None:
-    config = check("report", *python("open('coverage.xml', 'a').write('0')"))
-    project = repository(tmp_path, 3, {"*": [WORKS]}, config=config)
-    done = project.loop("--worktrees", "--parallel", "2")
-
-    assert 0 == done.returncode, done.stderr
-    assert ["task-1.txt", "task-2.txt", "task-3.txt"] == merged(project)
-    assert "coverage.xml" not in git(project.root, "ls-files").split()
-
-
 def test_a_conflict_gives_the_task_back_and_keeps_the_work(tmp_path: Path) -> None:
     """Both write the same file; the next session resolves the conflict of the second one."""
     ours: Steps = ["begin", ["write", "both.txt", "{task}"], ["meet", 2], "check", "done"]
@@ -300,22 +287,6 @@ def test_a_conflict_gives_the_task_back_and_keeps_the_work(tmp_path: Path) -> No
     assert f"kept on ralph/task-{late}-1" in comments(project, late)
     assert f"ralph/task-{late}-1" in git(project.root, "branch", "--list")
     assert str(3 - late) == git(project.root, "show", "HEAD:both.txt")
-
-
-def test_work_that_fails_after_the_merge_never_reaches_the_base(tmp_path: Path) -> None:
-    def writes(name: str) -> Steps:
-        return ["begin", ["write", name, "x"], ["meet", 2], "check", "done"]
-
-    plan = {"1": [writes("a"), ["blocked"]], "2": [writes("b"), ["blocked"]]}
-    project = repository(tmp_path, 2, plan, config=TOGETHER)
-    done = project.loop("--parallel", "2", "--worktrees")
-    (late,) = [task for task, status in project.statuses().items() if status == "blocked"]
-    files = git(project.root, "ls-files").split()
-
-    assert 5 == done.returncode, done.stderr
-    assert f'task {late}: not merged: "together" failed on the merged files' in done.stderr
-    assert 'It was not merged: "together" failed' in comments(project, late)
-    assert [late == 2, late == 1] == ["a" in files, "b" in files]
 
 
 def test_a_merge_waits_for_the_users_changes(tmp_path: Path) -> None:
@@ -485,23 +456,6 @@ def test_full_disk_of_the_project_costs_no_attempt_and_releases_the_task(tmp_pat
     assert (0, 0) == attempts(project)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("options", [(), ("--worktrees",)])
-def test_full_disk_of_a_check_costs_no_attempt_and_stops_with_its_output(
-    tmp_path: Path, options: tuple[str, ...]
-) -> None:
-    """The check writes to a device that is always full, as soon as an agent has worked."""
-    program = "import glob\nif glob.glob('task-*'): open('/dev/full', 'wb', 0).write(b'x')"
-    project = repository(tmp_path, 2, {"*": [WORKS]}, config=check("build", *python(program)))
-    done = project.loop(*options)
-
-    assert 1 == done.returncode, done.stderr
-    assert 'check "build" ended with exit code 1: the disk is full\n' in done.stderr
-    assert "No space left on device" in done.stderr
-    assert {1: "pending", 2: "pending"} == project.statuses()
-    assert ((0, 0), 1) == (attempts(project), len(project.log("begin")))
-
-
 @pytest.mark.parametrize("options", [(), ("--worktrees",)])
 @pytest.mark.parametrize("how", ["is removed", "exits with 127"])
 def test_agent_that_vanishes_stops_immediately_and_costs_no_attempt(
@@ -553,39 +507,6 @@ def test_failing_base_is_allowed_but_merges_still_pass_every_check(tmp_path: Pat
     assert {1: "pending", 2: "done"} == project.statuses()
     assert "0" == (project.root / "code.txt").read_text(encoding="utf-8")
     assert 2 == project.loop("--allow-failing-base").returncode
-
-
-def test_script_of_an_agent_is_found_in_a_first_loop_on_a_failing_base(tmp_path: Path) -> None:
-    project = repository(tmp_path, 1, {})
-    (project.root / "code.txt").write_text("1", encoding="utf-8")
-    (project.root / "robot.sh").write_text("exit 3\n", encoding="utf-8")
-    with (project.root / ".ralph/ralphgen.toml").open("a", encoding="utf-8") as config:
-        config.write('\n[loop.agents.robot]\ncommand = ["sh", "robot.sh"]\n')
-    ran("regen", project.root)
-    git(project.root, "add", "--all")
-    git(project.root, "commit", "--quiet", "--message", "robot")
-    done = ralphgen(
-        *("loop", "--worktrees", "--allow-failing-base", "--agent", "robot", "--max-tasks", "1"),
-        cwd=project.root,
-    )
-
-    assert "worktrees of agents lack" not in done.stderr
-    assert "robot, 1 agent, 1 task ready" in done.stderr
-
-
-def test_a_loop_killed_in_worktrees_continues(tmp_path: Path) -> None:
-    held: Steps = ["begin", ["write", "half.txt", "x"], "loose", "hang"]
-    project = repository(tmp_path, 3, {"1": [held, WORKS], "2": [held, WORKS], "*": [WORKS]})
-    loop = project.started("--parallel", "2", "--worktrees")
-    project.wait_for("loose", 2)
-    kill(loop)
-    wait_until_gone(project.root, [int(line["text"]) for line in project.log("loose")])
-    done = project.loop("--parallel", "2", "--worktrees")
-
-    assert 0 == done.returncode, done.stderr
-    assert {"done"} == {*project.statuses().values()}
-    assert ["task-1.txt", "task-2.txt", "task-3.txt"] == merged(project)
-    assert "half.txt" not in git(project.root, "ls-files")
 
 
 @pytest.mark.parametrize(("skipped", "presses"), [("nowhere", 1), ("/merge", 2)])

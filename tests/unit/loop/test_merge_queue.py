@@ -17,7 +17,6 @@ from merging_projects import (
     branch_of,
     emptied,
     entered,
-    merged,
     merging_project,
     move_base,
     say,
@@ -27,7 +26,7 @@ from proved_projects import check, git, python
 
 from ralphgen.errors import ProgramError
 from ralphgen.loop.git import Git
-from ralphgen.loop.merge import Conflict, Merged, RedCheck
+from ralphgen.loop.merge import Merged, RedCheck
 from ralphgen.loop.merges import MergeQueue, drop_entry, enter_commit
 
 pytestmark = pytest.mark.slow
@@ -193,16 +192,6 @@ def test_two_bad_branches_are_both_returned_and_the_others_land(project: Project
 
     assert [2, 7] == sorted(task for task, one in found.items() if isinstance(one, RedCheck))
     assert 6 == sum(isinstance(one, Merged) for one in found.values())
-
-
-def test_a_conflict_with_the_branch_is_returned(project: Project) -> None:
-    root = project.root
-    tree = worked(root, 1, [("code.txt", "00")])
-    (root / "code.txt").write_text("000", encoding="utf-8")
-    git(root, "commit", "--quiet", "--all", "--message", "mine")
-
-    assert isinstance(merged(root, tree, 1), Conflict)
-    assert {1: "returned"} == project.states()
 
 
 @pytest.mark.thorough

@@ -60,15 +60,6 @@ def test_work_without_a_change_is_merged_unchanged(root: Path) -> None:
     assert before == base(root)
 
 
-def test_two_that_go_together_are_merged_one_after_the_other(root: Path) -> None:
-    one = worked(root, 1, [("one.txt", "1")], 1)
-    two = worked(root, 2, [("two.txt", "2")], 2)
-
-    assert isinstance(merged(root, one, 1), Merged)
-    assert isinstance(merged(root, two, 2), Merged)
-    assert {"one.txt", "two.txt"} <= files_of(root)
-
-
 def test_a_conflict_leaves_the_base_and_keeps_the_branch(root: Path) -> None:
     one = worked(root, 1, [("code.txt", "00")], 1)
     two = worked(root, 2, [("code.txt", "000")], 2)
@@ -346,17 +337,6 @@ def test_agents_commits_become_one_with_their_subjects(root: Path) -> None:
         "Do it (task 1)\n\n- Step 1\n- Step 2\n"
         == git(root, "log", "-1", "--format=%B", "HEAD^2").rstrip("\n") + "\n"
     )
-
-
-def test_commit_of_an_agent_is_not_merged_itself(root: Path) -> None:
-    tree = prepare(root, 1, 1, SETTLED, say)
-    write_files(tree.root, [("new.txt", "x")])
-    git(tree.path, "add", "--all")
-    git(tree.path, "commit", "--quiet", "--message", "mine")
-    closed(root, tree, 1)
-
-    assert isinstance(merged(root, tree, 1), Merged)
-    assert "Do it (task 1)\n\n- mine" == git(root, "log", "-1", "--format=%B", "HEAD^2").strip()
 
 
 def test_work_without_a_recorded_tree_is_kept_and_not_merged(root: Path) -> None:

@@ -59,17 +59,6 @@ def test_a_second_task_is_proved_against_the_branch_that_it_began_at(tmp_path: P
     assert "task-2.txt" == git(project.root, "diff", "--name-only", f"{second}^2^!").strip()
 
 
-def test_a_second_night_continues_the_branch(tmp_path: Path) -> None:
-    project = repository(tmp_path, 2, {"*": [WORKS]})
-    project.loop("--worktrees", "--onto", NIGHT, "--max-tasks", "1")
-    first = git(project.root, "rev-parse", NIGHT).strip()
-
-    project.loop("--worktrees", "--onto", NIGHT)
-
-    assert {"task-1.txt", "task-2.txt"} == files_on(project, NIGHT)
-    assert first in git(project.root, "rev-list", NIGHT).split()
-
-
 def test_a_dry_run_creates_no_branch(tmp_path: Path) -> None:
     project = repository(tmp_path, 1, {"*": [WORKS]})
 

@@ -1,7 +1,6 @@
 """Lines to the user: by `ralphgen notify` and from loops, over HTTP and by a command."""
 
 import json
-import re
 import signal
 import socket
 import sys
@@ -17,7 +16,7 @@ import pytest
 from command_line import Result, ralphgen
 from driving import query
 from loop_projects import LoopProject
-from planned_agent import Steps, agent_command, write_plan
+from planned_agent import Steps
 from proved_projects import proved_project
 
 from ralphgen.loop.notify import Notifier
@@ -230,32 +229,6 @@ def test_question_is_only_a_question(tmp_path: Path, inbox: Inbox) -> None:
     question, stop = sorted(inbox.bodies, key=lambda line: "stopped" in line)
     assert "p: question 1 on task 1" == question
     assert stop.startswith("p: stopped: nothing is ready without you; 0 done, 1 question, ")
-
-
-@pytest.mark.thorough
-def test_limit_names_the_agent_its_reset_and_the_next_one_once(
-    tmp_path: Path, inbox: Inbox
-) -> None:
-    other = agent_command(write_plan(tmp_path / "other.json", {"*": [["begin", "done"]]}))
-    settings = f"{URL}[loop.agents.mine]\ncommand = {json.dumps(other)}\n"
-    found = LoopProject(tmp_path, 3, {"*": [["begin", ["limited", 7_200]]]}, config=settings)
-    found.environment["NIGHT_URL"] = inbox.url
-
-    assert 0 == found.loop("--agent", "claude,mine", "--parallel", "2").returncode
-    limit, stop = sorted(inbox.bodies, key=lambda line: "stopped" in line)
-    assert re.fullmatch(r"p: claude: limit until \d\d:\d\d; mine goes on", limit)
-    assert stop.startswith("p: stopped: nothing is ready; 3 done, ")
-
-
-@pytest.mark.thorough
-def test_no_progress_is_one_line(tmp_path: Path, inbox: Inbox) -> None:
-    settings = f"{URL}[loop]\nno_progress = 1\n"
-    found = LoopProject(tmp_path, 1, {"*": [OPEN]}, config=settings)
-    found.environment["NIGHT_URL"] = inbox.url
-
-    assert 5 == found.loop().returncode
-    (line,) = inbox.bodies
-    assert line.startswith("p: stopped: no progress; 0 done, ")
 
 
 @pytest.mark.thorough

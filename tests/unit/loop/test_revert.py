@@ -186,13 +186,6 @@ def test_rows_and_code_of_a_session_are_undone_together(project: Project) -> Non
     assert "A Person" == git(root, "log", "-1", "--format=%an").strip()
 
 
-def test_the_task_of_undone_work_can_return_to_the_queue(project: Project) -> None:
-    project.work(1, good_1="x")
-    assert "pending" == project.undo(then="pending").status == project.status(1)
-    project.work(1, good_1="z")
-    assert "z" == (project.root / "good-1").read_text(encoding="utf-8")
-
-
 def test_an_invalid_status_is_refused_before_any_change(project: Project) -> None:
     with pytest.raises(UsageError, match='undone work cannot become "done"'):
         project.undo(then="done")

@@ -28,22 +28,6 @@ def test_a_loop_killed_at_any_moment_continues_and_leaves_no_agent(tmp_path: Pat
     assert 6 == len(project.log("begin"))
 
 
-def test_ctrl_c_lets_running_sessions_end_and_starts_none(tmp_path: Path) -> None:
-    project = LoopProject(tmp_path, 3, {"*": [["begin", ["wait", "go-on"], "done"]]})
-    loop = project.started("--parallel", "2")
-    project.wait_for("begin", 2)
-    loop.send_signal(signal.SIGINT)
-    assert loop.stderr is not None
-    while "press Ctrl-C again" not in loop.stderr.readline():
-        assert loop.poll() is None
-    (project.root / "go-on").touch()
-    _, said = loop.communicate(timeout=60)
-
-    assert 130 == loop.returncode, said
-    assert {1: "done", 2: "done", 3: "pending"} == project.statuses()
-    assert [] == project.held()
-
-
 @pytest.mark.parametrize(
     ("signals", "code"), [((signal.SIGINT, signal.SIGINT), 130), ((signal.SIGTERM,), 143)]
 )

@@ -68,16 +68,6 @@ def test_older_blocked_tasks_and_drafts_leave_a_loop_with_0(tmp_path: Path) -> N
     assert "cost" not in idle.stderr
 
 
-@pytest.mark.thorough
-def test_attempts_that_block_a_task_leave_a_loop_with_5(tmp_path: Path) -> None:
-    once = "[loop]\nattempts = 1\n"
-    project = LoopProject(tmp_path, 2, {"1": [["begin"]], "2": [WORKS]}, config=once)
-    done = project.loop()
-
-    assert 5 == done.returncode, done.stderr
-    assert "1 Task 1: 1 session ended without closing it\n" in done.stderr
-
-
 def test_open_task_is_shown_with_its_check_and_attempt(tmp_path: Path) -> None:
     config = check("tests", "false") + "[loop]\nno_progress = 1\n"
     red = ["begin", "check"]

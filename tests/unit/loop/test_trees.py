@@ -35,13 +35,6 @@ def test_locks_of_a_git_that_was_killed_are_removed(root: Path) -> None:
     assert tree.path.is_dir()
 
 
-def test_a_lock_that_an_agent_left_is_no_reason_to_wait(root: Path) -> None:
-    tree = worked(root, 1, [("new.txt", "x")])
-    (root / ".git/worktrees/1/index.lock").touch()
-
-    assert isinstance(merged(root, tree, 1), Merged)
-
-
 def test_leftovers_of_an_agent_are_kept_on_a_branch_of_its_attempt(root: Path) -> None:
     tree = prepare(root, 1, 1, SETTLED, say)
     (tree.root / "half.txt").write_text("x", encoding="utf-8")
@@ -75,14 +68,6 @@ def test_the_setup_runs_once_and_again_when_a_file_changes_that_it_depends_on(ro
     git(root, "commit", "--quiet", "--all", "--message", "lock")
     prepare(root, 1, 2, config, say)
     assert "xx" == (tree.root / "n.log").read_text(encoding="utf-8")
-
-
-def test_a_setup_that_fails_stops_with_its_words(root: Path) -> None:
-    config = LoopConfig(setup=[[*python("import sys; sys.exit('no network')")]])
-
-    with pytest.raises(ProjectError, match="ended with exit code 1") as refusal:
-        prepare(root, 1, 1, config, say)
-    assert "no network" in str(refusal.value)
 
 
 def test_a_setup_that_fails_shows_no_secrets(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,6 @@
 """A database is read in any state, without leaving a trace in it or its folder."""
 
 import os
-import shutil
 import sqlite3
 import stat
 import subprocess
@@ -451,16 +450,6 @@ def test_a_read_only_folder_with_a_hot_journal_is_enough(shared: Path) -> None:
 
     with as_ordinary_user():
         assert ["old"] == rows_without_trace(path)
-
-
-@pytest.mark.slow
-def test_a_copy_of_the_folder_reads_the_same(tmp_path: Path) -> None:
-    """Archives contain a database together with the files next to it."""
-    path = make_database(tmp_path / "one" / "ralph.db")
-    run_script(path, WAL_ROW + CRASH)
-    shutil.copytree(tmp_path / "one", tmp_path / "two")
-
-    assert ["old", "new"] == rows_without_trace(tmp_path / "two" / "ralph.db")
 
 
 def test_a_statement_that_fails_is_an_error_of_the_project(tmp_path: Path) -> None:

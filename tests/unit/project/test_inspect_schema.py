@@ -81,60 +81,6 @@ def test_eras_a_and_b_have_the_heart(tmp_path: Path, path: Path) -> None:
     assert sorted(CORE | recipes) == [table.name for table in schema.tables]
 
 
-# The features of each era, in the order of their introduction: 0 for missing.
-STEPS = (
-    "features.learnings",
-    "recipe_configs.name",
-    "disciplines.stack_id",
-    "disciplines.image_path",
-    "disciplines.image_prompt",
-    "tasks.pseudocode",
-    "task_comments.discipline",
-    "features.status",
-    "task_comments.author",
-    "task_comments.signal_verb",
-    "task_comments.parent_comment_id",
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("a0", "00000000100"),
-        ("a1", "10000000100"),
-        ("a2", "11000000100"),
-        ("a3", "11100000100"),
-        ("a4", "11110000100"),
-        ("a5", "11111000100"),
-        ("a6", "11111100100"),
-        ("a7", "11111110100"),
-        ("a8", "11111110100"),
-        ("b1", "01111111100"),
-        ("b2", "01111111000"),
-        ("b3", "01111101010"),
-        ("b4", "01111101110"),
-        ("b5", "01111101111"),
-        ("b6", "01111101111"),
-    ],
-)
-def test_each_era_has_its_tables_and_columns(tmp_path: Path, name: str, expected: str) -> None:
-    schema = inspect_schema(era(tmp_path, name))
-
-    assert expected == "".join(str(int(found)) for found in has(schema, *STEPS))
-
-
-def test_the_author_of_a_comment_changed_with_the_eras(tmp_path: Path) -> None:
-    found = {}
-    for name in ("b4", "b6"):
-        (tmp_path / name).mkdir()
-        found[name] = column(inspect_schema(era(tmp_path / name, name)), "task_comments.author")
-
-    assert {
-        "b4": Column("author", "TEXT", not_null=True),
-        "b6": Column("author", "TEXT", references="disciplines(name)"),
-    } == found
-
-
 def test_check_lists_of_signals_are_read(tmp_path: Path) -> None:
     schema = inspect_schema(era(tmp_path, "b5"))
     verb, priority = (column(schema, f"task_comments.{n}") for n in ("signal_verb", "priority"))
@@ -241,13 +187,6 @@ def test_hide_entries_that_name_nothing_are_shown_together_with_the_nearest_name
     ] == [problem.text for problem in found]
     assert 'did you mean "tasks.hints"?' == found[1].hint
     assert found[0].hint.startswith('the tables are "disciplines", ')
-
-
-@pytest.mark.parametrize("path", ERAS, ids=lambda path: path.stem)
-def test_every_era_is_described(path: Path) -> None:
-    described = (path.parent / "README.md").read_text(encoding="utf-8")
-
-    assert 1 == described.count(f"| `{path.name}` |")
 
 
 ONE = '[schema]\nhide = ["tasks.secret"]\n'

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen
-from driving import create_project, query, server_command
+from driving import query, server_command
 from making_sessions import client_of
-from proved_projects import git, proved_project, write_files
+from proved_projects import git, proved_project
 
 from ralphgen.project.root import ProjectPlace, project_place
-from ralphgen.runtime.files.main_tree import counterpart, home_of
+from ralphgen.runtime.files.main_tree import counterpart
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 
@@ -44,29 +44,6 @@ def test_a_linked_work_tree_belongs_to_the_project_of_the_main_one(
     assert ProjectPlace(main, main, main) == project_place(main)
 
 
-def test_a_worktree_inside_the_project_is_distinguished_from_it(main: Path) -> None:
-    tree = main / ".ralph" / "worktrees" / "1"
-    git(main, "worktree", "add", "--quiet", "--detach", str(tree))
-
-    assert ProjectPlace(main, tree, main) == project_place(tree)
-
-
-def test_a_project_in_a_folder_of_the_repository_is_found_from_the_same_folder(
-    tmp_path: Path,
-) -> None:
-    top = tmp_path / "top"
-    root = create_project(top / "app")
-    write_files(top, [("app/code.txt", "0")])
-    git(top, "init", "--quiet")
-    git(top, "add", "app/code.txt")
-    git(top, "commit", "--quiet", "--message", "begin")
-    git(top, "worktree", "add", "--quiet", str(tmp_path / "linked"))
-
-    assert ProjectPlace(root, tmp_path / "linked/app", root) == project_place(
-        tmp_path / "linked" / "app"
-    )
-
-
 def test_a_repository_that_does_not_list_a_worktree_is_ignored(main: Path, tmp_path: Path) -> None:
     borrowed = tmp_path / "clone"
     (borrowed / ".ralph").mkdir(parents=True)
@@ -74,12 +51,6 @@ def test_a_repository_that_does_not_list_a_worktree_is_ignored(main: Path, tmp_p
 
     assert counterpart(str(borrowed)) is None
     assert borrowed == project_place(borrowed).root
-
-
-def test_a_submodule_is_not_a_linked_work_tree(main: Path) -> None:
-    git(main, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(main), "sub")
-
-    assert str(main / "sub") == home_of(str(main / "sub"))
 
 
 def test_the_user_in_a_linked_worktree_sees_the_tasks_of_the_project(linked: Path) -> None:
@@ -98,20 +69,6 @@ def test_checks_run_on_the_worktree_of_the_user(main: Path, linked: Path) -> Non
     assert 1 == ralphgen("task", "check", "1", cwd=linked).returncode
 
 
-def test_a_session_names_root_work_tree_and_database_apart(main: Path, linked: Path) -> None:
-    asked = Request("task_execution", task=1)
-    session = create_session(main, asked, say=print, ask=lambda _: False, work_tree=linked)
-
-    project = json.loads(session.context.read_bytes())["project"]
-    assert linked == session.work_tree
-    assert main / ".ralph/mcp/sessions" == session.folder.parent
-    assert {
-        "root": str(main),
-        "work_tree": str(linked),
-        "database": str(main / ".ralph/db/ralph.db"),
-    }.items() <= project.items()
-
-
 def test_a_session_proves_the_files_of_its_worktree(main: Path, linked: Path) -> None:
     (main / "code.txt").write_text("1", encoding="utf-8")  # irrelevant there
     asked = Request("task_execution", task=1)
@@ -124,18 +81,6 @@ def test_a_session_proves_the_files_of_its_worktree(main: Path, linked: Path) ->
 
     assert proved["passed"]
     assert [("done",)] == query(main, "SELECT status FROM tasks WHERE id = 1")
-
-
-def test_a_change_in_the_work_tree_needs_new_proof(main: Path, linked: Path) -> None:
-    asked = Request("task_execution", task=1)
-    session = create_session(main, asked, say=print, ask=lambda _: False, work_tree=linked)
-
-    with client_of(session.mcp_config) as client:
-        client.call("run_checks")
-        (linked / "more.txt").write_text("x", encoding="utf-8")
-        refusal = client.refusal("set_task_status", status="done", summary="Done.")
-
-    assert "has not passed on the current files" in refusal
 
 
 def test_a_work_tree_that_is_gone_stops_the_server(main: Path, linked: Path) -> None:
@@ -200,16 +145,6 @@ def test_the_config_sets_the_place_of_the_database(tmp_path: Path) -> None:
     assert 'database="../shop.db"' in (root / ".ralph/mcp/ralph/tables.py").read_text(
         encoding="utf-8"
     )
-
-
-def test_an_absolute_database_is_refused(tmp_path: Path) -> None:
-    root = create_project(tmp_path)
-    (root / ".ralph/ralphgen.toml").write_text('[database]\npath = "/x.db"\n', encoding="utf-8")
-
-    done = ralphgen("check", str(root))
-
-    assert 1 == done.returncode
-    assert "a path relative to the project" in done.stderr
 
 
 def test_doctor_names_the_database(main: Path, linked: Path) -> None:

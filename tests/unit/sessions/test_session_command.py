@@ -260,12 +260,6 @@ def test_a_request_that_cannot_be_met_is_refused_with_a_hint(
     assert not (project / SESSIONS).exists()
 
 
-def test_a_refusal_is_one_line_with_a_hint_and_exit_code_2(project: Path) -> None:
-    said = no_session(project, "yip", code=2)
-    assert 'there is no recipe "yip"\nhint: did you mean "yap"?\n' == said
-    assert "there is no recipe" in no_session(project, "\udcff", code=2)
-
-
 def test_a_task_with_an_invalid_feature_is_refused(tmp_path: Path) -> None:
     lax = (SCHEMAS / "a8.sql").read_text(encoding="utf-8").replace(") STRICT", ")")
     create_database(tmp_path, lax, ROWS, "UPDATE tasks SET feature = x'00ff' WHERE id = 1")
@@ -297,16 +291,6 @@ def test_a_title_that_is_not_text_is_named(own: Path) -> None:
 
     with pytest.raises(ProjectError, match='"project_title" of the metadata is not a string'):
         opened(own, "yap")
-
-
-def test_a_project_without_a_database_is_reported(own: Path) -> None:
-    (own / ".ralph" / "db" / "ralph.db").unlink()
-
-    assert "ralph.db" in no_session(own, "yap", code=1)
-
-
-def test_a_folder_that_is_not_a_project_is_refused(tmp_path: Path) -> None:
-    assert "init" in refused("session", "create", "yap", "--project", tmp_path, code=1)
 
 
 def test_a_project_without_a_server_is_sent_to_regen(own: Path) -> None:
@@ -429,12 +413,3 @@ def test_a_kit_that_is_named_twice_is_served_once(own: Path) -> None:
     config = json.loads(session.mcp_config.read_bytes())["mcpServers"]
 
     assert ["ralph"] == [served.kit for served in session.served] == list(config)
-
-
-def test_the_command_works_from_any_folder_of_the_project(own: Path) -> None:
-    inside = own / "src" / "deep"
-    inside.mkdir(parents=True)
-    done = ralphgen("session", "create", "yap", "-q", cwd=inside)
-
-    assert own / SESSIONS == Path(done.stdout.strip()).parent.parent
-    assert [] == list(inside.iterdir())

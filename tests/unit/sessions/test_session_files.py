@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from command_line import RALPHGEN, ralphgen, ran, snapshot, texts
-from driving import create_project, edit, made_here
+from driving import create_project
 from kept_sessions import DAY, FILES, HOSTILE, aged, sessions_project
 from making_sessions import described, empty_sessions, opened
 from proved_projects import check, proved_project
@@ -153,20 +153,6 @@ def test_a_partial_write_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(ProjectError, match="cannot be written: no space left on device"):
         make_folder(tmp_path, "one", {}, failing)
     assert [] == list((tmp_path / SESSIONS).iterdir())
-
-
-def test_a_session_that_would_not_start_leaves_nothing(project: Path, shelf: Path) -> None:
-    files = [project / ".ralph" / "mcp" / name for name in ("policy.py", "manifest.json")]
-    texts_before = [file.read_bytes() for file in files]
-    edit(project, "policy.py", more="<<<<<<< ours\n")
-    made_here(project)
-    try:
-        with pytest.raises(ProjectError, match='the server "ralph" does not start'):
-            opened(project, "yap")
-        assert [] == list(shelf.iterdir())
-    finally:
-        for file, text in zip(files, texts_before, strict=True):
-            file.write_bytes(text)
 
 
 def test_a_session_whose_name_is_taken_is_not_written_over(tmp_path: Path) -> None:
@@ -340,18 +326,6 @@ def test_a_context_that_cannot_be_read_is_listed_all_the_same(
     assert ("odd", False) == (kept.session_id, kept.running)
 
 
-def test_a_list_of_odd_sessions_can_be_shown(project: Path, shelf: Path) -> None:
-    folder = shelf / "odd"
-    folder.mkdir()
-    odd = {"task_id": {"a": 1}, "feature": "[bold]a\x1b[31mb", "discipline": ["x"]}
-    (folder / "context.json").write_text(json.dumps(odd), encoding="utf-8")
-    done = ralphgen("session", "list", "--project", project)
-
-    assert 0 == done.returncode, done.stderr
-    assert "odd" in done.stdout
-    assert "\x1b" not in done.stdout
-
-
 def test_a_project_that_hides_its_title_has_sessions(tmp_path: Path) -> None:
     """The server does not see the title, but compares the session's project with it."""
     root = create_project(tmp_path / "p", config='[schema]\nhide = ["metadata.project_title"]\n')
@@ -377,27 +351,6 @@ def test_session_is_looked_up_and_never_joined_to_a_path(
 
     assert None is stored_session(project, session_id)
     assert made.session_id == getattr(stored_session(project, made.session_id), "session_id", "")
-
-
-@pytest.mark.parametrize("session_id", ["..", "../..", "no-such", "a\x9b"])
-def test_unknown_session_ends_each_command_with_a_clear_error(
-    project: Path, shelf: Path, session_id: str
-) -> None:
-    assert shelf.is_dir()
-    (shelf.parent / "mcp.json").write_text('{"mcpServers": {"ralph": {}}}', encoding="utf-8")
-    try:
-        for words in (("session", "end", session_id), ("undo", session_id)):
-            done = ralphgen(*words, "--project", project)
-            assert done.returncode in (1, 2)
-            assert "there is no session" in done.stderr or "no ledger" in done.stderr
-        called = ralphgen(
-            "call", "ralph:list_tasks", cwd=project, more={"RALPHGEN_SESSION": session_id}
-        )
-    finally:
-        (shelf.parent / "mcp.json").unlink()
-
-    assert 2 == called.returncode
-    assert "which does not belong to the project" in called.stderr
 
 
 @pytest.mark.usefixtures("shelf")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import initialized
+from driving import made_here
 from trusting import add
 
 
@@ -31,7 +32,13 @@ def clone(model: Path, tmp_path: Path) -> Path:
     return shutil.copytree(model, tmp_path / "clone")
 
 
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project without rows, which is only copied."""
+    return initialized(tmp_path_factory.mktemp("trust") / "p")
+
+
 @pytest.fixture
-def own(tmp_path: Path) -> Path:
+def own(bare: Path, tmp_path: Path) -> Path:
     """A project that was made here."""
-    return initialized(tmp_path / "own")
+    return made_here(shutil.copytree(bare, tmp_path / "own"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen
+from lanes import shortened
 from postgresql import database, needs_postgresql
 from proved_projects import git
 from trusting import COMMANDS, FROM_FACTS, REFUSED, at_terminal, configure
@@ -27,7 +28,7 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("settings", [VARIABLE, SCHEMA], ids=["variable", "schema"])
-@pytest.mark.parametrize("command", OPENING, ids=" ".join)
+@pytest.mark.parametrize("command", shortened(OPENING, OPENING[0], OPENING[-1]), ids=" ".join)
 def test_no_command_opens_it_without_a_record(
     clone: Path, command: tuple[str, ...], settings: str
 ) -> None:
@@ -151,7 +152,9 @@ class TestOnPostgresql:
         assert f'{REFUSED}: the schema "public" of PROD_DSN' in trusted.stderr
         assert 0 == listed.returncode, listed.stderr
 
-    @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
+    @pytest.mark.parametrize(
+        ("answer", "code"), [("y", 0), pytest.param("n", 2, marks=pytest.mark.thorough)]
+    )
     def test_at_a_terminal_regen_asks_once(
         self, theirs: Path, tmp_path: Path, answer: str, code: int
     ) -> None:

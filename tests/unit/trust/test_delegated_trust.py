@@ -39,12 +39,13 @@ class Team:
     """A repository with a project, and the keys of its members and of a stranger."""
 
     def __init__(self, folder: Path) -> None:
-        """Make the repository, with one signed commit on the branch `main`."""
+        """Make the repository, with one signed commit on the branch `main`, or find it."""
         self.folder = folder
-        self.root = folder / "p"
+        self.root, self.signers = folder / "p", folder / "signers"
+        if (self.root / ".git").exists():
+            return
         (self.root / ".ralph").mkdir(parents=True, exist_ok=True)
         git(self.root, "init", "--quiet", "--initial-branch=main")
-        self.signers = folder / "signers"
         self.signers.write_text(self.line("member"), encoding="utf-8")
         self.public("stranger")
         self.commit("first")
@@ -79,9 +80,15 @@ class Team:
         return bool(untrusted(self.root, check_items(read_settings(self.root).done)))
 
 
+@pytest.fixture(scope="module")
+def founded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return Team(tmp_path_factory.mktemp("team")).folder
+
+
 @pytest.fixture
-def team(tmp_path: Path) -> Team:
+def team(founded: Path, tmp_path: Path) -> Team:
     """A team without a record here."""
+    shutil.copytree(founded, tmp_path, dirs_exist_ok=True)
     return Team(tmp_path)
 
 

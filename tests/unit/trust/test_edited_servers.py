@@ -41,21 +41,6 @@ def test_a_server_that_ralphgen_does_not_write_needs_a_record(clone: Path, how: 
     assert 0 == task_session(clone).returncode
 
 
-def test_a_database_that_a_pull_has_left_behind_is_named(own: Path, tmp_path: Path) -> None:
-    """A server for a colleague's migrated database could not be generated here."""
-    theirs = shutil.copytree(own, tmp_path / "theirs")
-    add(theirs, "ALTER TABLE tasks ADD COLUMN risk TEXT")
-    assert 0 == ralphgen("regen", theirs, "--no-install").returncode
-    shutil.copytree(theirs / ".ralph/mcp", own / ".ralph/mcp", dirs_exist_ok=True)
-
-    refused = ralphgen("task", "list", cwd=own)
-    assert 1 == refused.returncode
-    assert 'the database is out of date: column "tasks.risk" is missing\n' in refused.stderr
-    assert "hint: migrate this database" in refused.stderr
-    add(own, "ALTER TABLE tasks ADD COLUMN risk TEXT")
-    assert 0 == ralphgen("task", "list", cwd=own).returncode
-
-
 @pytest.mark.parametrize("command", [("session", "create", "braindump"), ("launch", "braindump")])
 def test_no_consent_is_asked_for_a_start_that_an_old_database_refuses(
     own: Path, tmp_path: Path, command: tuple[str, str]
@@ -125,19 +110,6 @@ def test_serve_installs_no_lock_that_was_added_or_edited(clone: Path, tmp_path: 
     assert 2 == done.returncode
     assert "generated files in .ralph/mcp were edited: requirements.lock" in done.stderr
     assert not (tmp_path / "home").exists()
-
-
-def test_serve_starts_no_server_of_another_without_a_record(clone: Path) -> None:
-    policy = clone / ".ralph/mcp/policy.py"
-    policy.write_text(policy.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
-    accept(clone)
-    refused = ralphgen("serve", "ralph", cwd=clone)
-
-    assert 2 == refused.returncode
-    assert 'hint: review and approve with "ralphgen trust"' in refused.stderr
-
-    assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
-    assert 0 == ralphgen("serve", "ralph", cwd=clone).returncode
 
 
 def test_a_context_that_widens_what_clients_may_do_needs_a_record(clone: Path) -> None:

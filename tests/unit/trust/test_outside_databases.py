@@ -1,13 +1,12 @@
 """A database outside the project is opened only after the user has accepted its location."""
 
 import shutil
-import signal
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, started_beside
+from command_line import ralphgen
 from proved_projects import git
 from trusting import COMMANDS, FROM_FACTS, REFUSED, at_terminal, configure
 
@@ -133,16 +132,6 @@ def test_a_change_that_git_has_is_not_recorded_by_regen(own: Path, way: object) 
     assert 2 == ralphgen("feature", "list", cwd=own).returncode
 
 
-def test_watch_records_none(own: Path) -> None:
-    name_it(own, move_database(own))
-
-    with started_beside("regen", own, "--watch") as watching:
-        assert watching.stderr is not None
-        assert any("outside the project" in line for line in watching.stderr)
-        watching.send_signal(signal.SIGINT)
-    assert 2 == ralphgen("feature", "list", cwd=own).returncode
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
 @pytest.mark.parametrize("command", ["init", "regen"])
@@ -161,14 +150,6 @@ def test_at_a_terminal_the_user_is_asked_once(
         assert before == moved.read_bytes()
     else:
         assert "outer" in ralphgen("feature", "list", cwd=clone).stdout
-
-
-def test_agents_record_none(own: Path) -> None:
-    name_it(own, move_database(own))
-    below = {"RALPHGEN_SESSION": "s"}
-
-    assert 0 != ralphgen("regen", own, "--no-install", more=below).returncode
-    assert 2 == ralphgen("feature", "list", cwd=own).returncode
 
 
 def test_check_needs_no_record_without_the_database(own: Path) -> None:

@@ -143,16 +143,6 @@ def test_a_strangers_check_needs_a_question_before_and_after_regen(shared: Path,
     assert 0 == session(shared)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("way", WAYS)
-def test_a_strangers_content_needs_a_question(shared: Path, way: str) -> None:
-    take_over(shared, way, "Makefile", "all:\n\ttouch PWNED\n")
-
-    assert 2 == session(shared)
-    assert "agents follow or run Makefile" in regen(shared)
-    assert 2 == session(shared)
-
-
 @pytest.mark.parametrize("kit", [["dela"], []], ids=("by name", "as the first"))
 def test_serve_starts_no_kit_that_runs_a_strangers_content(shared: Path, kit: list[str]) -> None:
     write(shared, ".ralph/ralphgen.toml", 'kits = ["dela"]\n')
@@ -165,15 +155,6 @@ def test_serve_starts_no_kit_that_runs_a_strangers_content(shared: Path, kit: li
 
     refused = ralphgen("serve", *kit, cwd=shared)
     assert (2, True) == (refused.returncode, "Makefile" in refused.stderr), refused.stderr
-
-
-def test_a_foreign_check_next_to_the_users_line_is_named(shared: Path) -> None:
-    take_over(shared, "squash", ".ralph/ralphgen.toml", CHECK)
-    configure(shared, '\n[launch]\nallow = ["Bash(ls)"]\n')
-    said = regen(shared)
-
-    assert 'check "t"' in said
-    assert "Bash(ls)" not in said
 
 
 def test_a_strangers_check_from_another_folder_of_a_repository_is_named(
@@ -372,13 +353,6 @@ def test_init_in_a_folder_with_files_of_others_records_none_of_them(tmp_path: Pa
     assert f"\nNext:\n  cd {root}\n  ralphgen trust" in done.stderr
 
     assert 2 == session(root)
-
-
-def test_regen_of_an_agent_is_refused_and_records_nothing(own: Path) -> None:
-    configure(own, CHECK)
-    done = ralphgen("regen", own, "--no-install", more={"RALPHGEN_SESSION": "s"})
-    assert 2 == done.returncode
-    assert 2 == session(own)
 
 
 def test_a_plain_clone_answers_a_call_without_a_question(clone: Path) -> None:

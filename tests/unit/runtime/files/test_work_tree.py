@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -30,10 +31,10 @@ from ralphgen.runtime.files.work_tree import (
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with a file, a nested repository, and something that is ignored."""
-    root = tmp_path / "tree"
+    root = tmp_path_factory.mktemp("model") / "tree"
     write_files(
         root,
         [
@@ -52,6 +53,20 @@ def tree(tmp_path: Path) -> Path:
     git(root, "add", "src", ".gitignore")
     git(root, "commit", "--quiet", "--message", "begin")
     return root
+
+
+@pytest.fixture
+def tree(model: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(model, tmp_path / "tree", symlinks=True)
+
+
+def differing(tree: Path, paths: list[str], *texts: str) -> list[str]:
+    """Return the files that differ after these paths had one text, then the other."""
+    before, after = texts
+    write_files(tree, [(path, before) for path in paths])
+    found = tree_files(str(tree))
+    write_files(tree, [(path, after) for path in paths])
+    return differing_files(found, tree_files(str(tree)))
 
 
 def test_tracked_and_untracked_files_count_and_ignored_ones_do_not(tree: Path) -> None:
@@ -197,23 +212,21 @@ TEXTS = (
 )
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(path for path in OWN if path not in TEXTS),
-        *(".ralph/db/ralph.db-wal", ".ralph/db/ralph.db-shm", ".ralph/db/ralph.db-journal"),
-        *(".ralph/worktrees/7.lock", ".ralph/worktrees/7-checks.held", ".ralph/mcp/.lock"),
-        *(".ralph/db/.ralph.db.12-0a0b0c0d.tmp", ".ralph/.learnings.txt.12-0a0b0c0d.tmp"),
-        *(f"{SESSION}/dry-run", f"{SESSION}.new/mcp.json", ".ralph/last-export.jsonl"),
-    ],
-)
-def test_code_by_the_name_of_an_own_file_counts(tree: Path, path: str) -> None:
-    _spec(tree)
-    write_files(tree, [(path, "import os\n")])
-    before = tree_files(str(tree))
-    write_files(tree, [(path, "import os; os._exit(0)\n")])
+CURRENT = "specs/.current-spec"
+FORGED = [
+    *(path for path in OWN if path not in (*TEXTS, CURRENT)),
+    *(".ralph/db/ralph.db-wal", ".ralph/db/ralph.db-shm", ".ralph/db/ralph.db-journal"),
+    *(".ralph/worktrees/7.lock", ".ralph/worktrees/7-checks.held", ".ralph/mcp/.lock"),
+    *(".ralph/db/.ralph.db.12-0a0b0c0d.tmp", ".ralph/.learnings.txt.12-0a0b0c0d.tmp"),
+    *(f"{SESSION}/dry-run", f"{SESSION}.new/mcp.json", ".ralph/last-export.jsonl"),
+]
 
-    assert [path] == differing_files(before, tree_files(str(tree)))
+
+@pytest.mark.parametrize("paths", [FORGED, [CURRENT]], ids=["own", "current spec"])
+def test_code_by_the_name_of_an_own_file_counts(tree: Path, paths: list[str]) -> None:
+    _spec(tree)
+
+    assert sorted(paths) == differing(tree, paths, "import os\n", "import os; os._exit(0)\n")
 
 
 def test_text_of_a_session_that_is_made_up_counts(tree: Path) -> None:
@@ -241,26 +254,21 @@ def test_project_without_a_file_of_sqlite_leaves_none_out(tree: Path) -> None:
     assert ".ralph/db/ralph.db" in tree_files(str(tree), rules)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(".ralph/db/i.py", ".ralph/db/ralph.db.py", ".ralph/sessions/i.py", ".ralph/backups/i.py"),
-        *(".ralph/worktrees/i.py", ".ralph/worktrees/1/i.py", ".ralph/trust/i.py"),
-        *(".ralph/mcp/sessions/i.py", ".ralph/mcp/sessions/written-files.json/i.py"),
-        ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/i.py",
-        ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/gemini/.gemini/i.py",
-        ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/lock/i.py",
-        *(".ralph/.git/i.py", ".ralph/db/.git/i.py", ".ralph/ralph.db", "db/ralph.db"),
-        *("specs/b/.progress.md", "specs/b/.ralph-state.json", "a/.current-spec", ".progress.md"),
-    ],
-)
-def test_any_other_file_below_ralph_counts_though_it_is_ignored(tree: Path, path: str) -> None:
-    _spec(tree)
-    write_files(tree, [(".gitignore", "/.ralph/\n"), (".ralph/.gitignore", "*\n"), (path, "1")])
-    before = tree_files(str(tree))
-    write_files(tree, [(path, "2")])
+OTHER_FILES = [
+    *(".ralph/db/i.py", ".ralph/db/ralph.db.py", ".ralph/sessions/i.py", ".ralph/backups/i.py"),
+    *(".ralph/worktrees/i.py", ".ralph/worktrees/1/i.py", ".ralph/trust/i.py"),
+    *(".ralph/mcp/sessions/i.py", ".ralph/mcp/sessions/written-files.json/i.py"),
+    *(f"{SESSION}/i.py", f"{SESSION}/gemini/.gemini/i.py", f"{SESSION}/lock/i.py"),
+    *(".ralph/.git/i.py", ".ralph/db/.git/i.py", ".ralph/ralph.db", "db/ralph.db"),
+    *("specs/b/.progress.md", "specs/b/.ralph-state.json", "a/.current-spec", ".progress.md"),
+]
 
-    assert [path] == differing_files(before, tree_files(str(tree)))
+
+def test_any_other_file_below_ralph_counts_though_it_is_ignored(tree: Path) -> None:
+    _spec(tree)
+    write_files(tree, [(".gitignore", "/.ralph/\n"), (".ralph/.gitignore", "*\n")])
+
+    assert sorted(OTHER_FILES) == differing(tree, OTHER_FILES, "1", "2")
 
 
 def test_a_repository_in_place_of_a_file_of_specum_is_a_repository(tree: Path) -> None:
@@ -359,22 +367,21 @@ def test_a_planted_repository_is_named_and_every_file_counts(tree: Path) -> None
     assert [".git"] == nested_repositories(str(root), [], rules)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("helper.py", "build/helper.py", "nested/helper.py", "src/.git/helper.py"),
-        *(".ralph/db/helper.py", ".ralph/worktrees/1/helper.py", "node_modules/a/b/helper.py"),
-    ],
-)
-def test_protected_files_count_wherever_they_are(tree: Path, path: str) -> None:
+HELPERS = [
+    *(".ralph/db/helper.py", ".ralph/worktrees/1/helper.py", "build/helper.py", "helper.py"),
+    *("nested/helper.py", "node_modules/a/b/helper.py", "src/.git/helper.py"),
+]
+
+
+def test_protected_files_count_wherever_they_are(tree: Path) -> None:
     write_files(tree, [(".gitignore", "helper.py\nbuild/\nnode_modules/\n")])
     globs = ["**/helper.py"]
     before = tree_files(str(tree), None, globs)
-    write_files(tree, [(path, "1")])
+    write_files(tree, [(path, "1") for path in HELPERS])
     after = tree_files(str(tree), None, globs)
 
-    assert [path] == differing_files(before, after)
-    assert path in protected_files(str(tree), globs, after)
+    assert HELPERS == differing_files(before, after)
+    assert {*HELPERS} <= {*protected_files(str(tree), globs, after)}
 
 
 def test_ignored_files_that_are_protected_count_in_any_unicode_form(tree: Path) -> None:

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from lanes import examples
 from refused_arguments import refusal
 
-from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values import (
     SHOWN_PROBLEMS,
     SHOWN_UNKNOWN,
@@ -318,8 +317,8 @@ HOSTILE = [
     "\ud800",
     "\0",
     "a\u2028b",
-    "x" * 5_000_000,
-    [0] * 1_000_000,
+    "x" * 500_000,
+    [0] * 100_000,
     10**6000,
     -(10**6000),
     1e308,
@@ -329,15 +328,11 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("name", sorted(TASK["properties"]))
 @pytest.mark.parametrize("value", HOSTILE, ids=range(len(HOSTILE)))
-def test_hostile_values_are_answered_with_short_printable_lines(name: str, value: object) -> None:
-    try:
-        check_arguments(TASK, {"id": 1, name: value})
-    except ToolError as refused:
-        text = str(refused)
+def test_hostile_values_are_answered_with_short_printable_lines(value: object) -> None:
+    lines = refusal(TASK, dict.fromkeys(TASK["properties"], value)).split("\n")
 
-        assert all(line.isprintable() and len(line) < 320 for line in text.split("\n"))
+    assert all(line.isprintable() and len(line) < 320 for line in lines)
 
 
 def test_hostile_names_are_answered_with_short_printable_lines() -> None:
