@@ -1,4 +1,4 @@
-"""Wrong command lines, a case a line in `refusals.txt`: exit code, words, parts of the error."""
+"""Wrong command lines, a case a line in `wrong_commands.txt`: exit code, words, parts of the error."""
 
 import shlex
 import sqlite3
@@ -15,14 +15,14 @@ from ralphgen.emit.workflows import install_environment
 pytestmark = pytest.mark.slow
 
 CONFIG = 'kits = ["ralph", "dela"]\n'
-LINES = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8").splitlines()
+LINES = Path(__file__).with_name("wrong_commands.txt").read_text(encoding="utf-8").splitlines()
 FIRST = {line.split(" | ")[1].split()[0]: line for line in reversed(LINES)}  # of each command
 INNER = ('argument "', "filter_", "[0]", "this tool")  # words of tools
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = create_project(tmp_path_factory.mktemp("refusals") / "p", config=CONFIG)
+    root = create_project(tmp_path_factory.mktemp("wrong") / "p", config=CONFIG)
     ran("db", "ledger", "on", "--yes", cwd=root)
     ran("task", "list", cwd=root)  # compares settings and server, once
     install_environment(root, say=quiet)
