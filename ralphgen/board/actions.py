@@ -3,15 +3,14 @@
 import json
 import re
 import shlex
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
-from threading import Lock, Thread
-from typing import Any
+from secrets import token_hex
+from threading import Thread
+from typing import Any, Self
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -28,7 +27,7 @@ from ralphgen.agents.calls import (
     typed,
 )
 from ralphgen.board.disciplines import read_disciplines
-from ralphgen.board.live import in_thread
+from ralphgen.board.live import Board, in_thread
 from ralphgen.board.render import Desk
 from ralphgen.board.text import (
     WAS,
@@ -43,15 +42,14 @@ from ralphgen.board.text import (
 )
 from ralphgen.emit.trust import check_items, require_trust
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.files import MANIFEST
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.undo import undo_session
 from ralphgen.loop.kept import drop_kept, kept_branches
-from ralphgen.loop.revert import WorkPreview, preview, then_of, undo_work
+from ralphgen.loop.revert import preview, then_of, undo_work
 from ralphgen.project.database import open_database
-from ralphgen.project.root import FOLDER, project_place
+from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL, NOTHING
 from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, plain
 from ralphgen.sessions import reviews
@@ -59,164 +57,136 @@ from ralphgen.sessions.decide import Request as SessionRequest
 from ralphgen.sessions.decide import RowAsRead
 from ralphgen.sessions.questions import answer_question, name_of_user
 
-NEVER = ("id", "task_id", "clear", "status")
-"""Arguments without a field to edit; the status has a separate form."""
-ONE_LINE = ("title", "author")
-RUN_CHECKS = "run_checks"
-CREATE, UPDATE, SET_STATUS, COMMENT = (
-    "create_task",
-    "update_task",
-    "set_task_status",
-    "add_task_comment",
-)
-LARGEST_ID = 2**63 - 1
-STUCK = "blocked in_progress"  # statuses of tasks to retry or skip; agents may have left one
-MOST_BACK = 100  # decisions that can be undone
-MOST_NAMES = 1_000  # features that a form offers
-TRIES = 5  # attempts at a change, if the same fields keep changing
-PRIORITIES = ("low", "medium", "high", "critical")
-UNPROVED = re.compile(r"task \d+ is not proved|checks? .* (?:has|have) not passed", re.IGNORECASE)
-_UNSPEAKABLE = {0: "\ufffd", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
 Row = Mapping[str, Any]
-Schemas = Mapping[str, Record]
-"""The input schema of each tool, by its name."""
-Tell = Callable[[ActionResult], None]
-Back = Callable[[], None]
-"""Takes a decision back; raises `RalphgenError` if that is impossible by now."""
+Rule = Mapping[str, Any]
+"""The input schema of a tool, or of one argument."""
+Act = Callable[[int, Form], ActionResult]
+"""A decision on a task, by the fields of a form."""
+STUCK = "blocked in_progress"  # agents may have left a task in progress
+MOVES = {  # by decision: the statuses that it is for, the new one, and words for the result
+    "keep": ("draft", "pending", "kept"),
+    "dismiss": ("draft", "skipped", "dismissed"),
+    "resolve": ("blocked", "pending", "is ready: an agent will resolve the conflict"),
+    "retry": (STUCK, "pending", "can be taken again"),
+    "skip": (STUCK, "skipped", "skipped"),
+}
+DECISIONS = ("accept", *MOVES)  # on one task or several
+FORMS = ("send-back", "undo", "status", "edit", "comments")
+PRIORITIES = ("low", "medium", "high", "critical")
+SIGNS = {"#": "feature", "@": "discipline", "!": "priority"}  # in the line of a new task
+APART = ("id", "task_id", "clear", "status")  # arguments without a field to edit
+ONE_LINE = ("title", "author")
+CREATE, UPDATE, SET_STATUS = "create_task", "update_task", "set_task_status"
+COMMENT, RUN_CHECKS = "add_task_comment", "run_checks"
+LARGEST_ID = 2**63 - 1
+MOST_NAMES = 1_000  # features that a form offers
+UNPROVED = re.compile(r"task \d+ is not proved|checks? .* (?:has|have) not passed", re.IGNORECASE)
+EMPTY = Form(())
+_UNSPEAKABLE = {0: "\ufffd", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
+
+
+def said(form: Form, name: str, other: str = "") -> str:
+    """Return the value of a field in a form, or else the other text."""
+    return (*form.texts(name)[-1:], other)[0]
 
 
 @dataclass(frozen=True, slots=True)
 class EditField:
-    """A field of a form: `text` is its content, and `was` the stored value.
+    """A field of a form: the stored value `was`, the value that was `read`, and the typed `text`.
 
-    `kind` is line, text, list, ids, number, choice or flag; `choices` are the values of a choice,
-    and a `needed` field must not be empty.
+    `rule` is the schema of the argument that sets it, and a `needed` field must not be empty.
     """
 
     name: str
-    kind: str
-    text: str = ""
-    was: str = ""
-    choices: tuple[str, ...] = ()
+    rule: Rule
+    was: str
+    read: str
+    text: str
     needed: bool = False
+
+    @classmethod
+    def of(cls, name: str, rule: Rule, was: str, form: Form, *, needed: bool = False) -> Self:
+        """Return a field as typed; one that was not edited follows the stored value."""
+        read = said(form, f"{WAS}{name}", was)
+        text = said(form, name, read)
+        return cls(name, rule, was, read, was if text == read else text, needed)
 
     @property
     def label(self) -> str:
         """Return the name as people say it."""
         return self.name.replace("_", " ").capitalize()
 
+    @property
+    def kind(self) -> str:
+        """Return the kind of its input: choice, ids, list, number, flag, line or text."""
+        kind = self.rule.get("type")
+        if self.rule.get("enum"):
+            return "choice"
+        if kind == "array":
+            return "ids" if _has_ids(self.rule) else "list"
+        if self.name in ONE_LINE and "\n" not in self.was:
+            return "line"
+        kinds = {"integer": "number", "number": "number", "boolean": "flag"}
+        return kinds.get(str(kind), "text")
 
-@dataclass(frozen=True, slots=True)
-class FieldConflict:
-    """A field with a conflicting change: the values as read, as stored now, and as typed."""
-
-    label: str
-    read: str
-    now: str
-    typed: str
-
-
-def fields_for(
-    schema: Mapping[str, Any], row: Row, given: Form | None = None
-) -> tuple[EditField, ...]:
-    """Return the fields that a tool can set, with the values of a row or of a form.
-
-    `schema` is the input schema of the tool. A field that the form did not change has the stored
-    value.
-    """
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    needed = schema.get("required", ())
-    found = []
-    for name, rule in properties.items():
-        if name in NEVER:
-            continue
-        stored = spelled(row.get(stored_column(name, rule)), rule)
-        choices = tuple(map(str, rule.get("enum", ())))
-        field = EditField(name, _kind(name, rule, stored), stored, stored, choices, name in needed)
-        if given is not None:
-            read = _said(given, f"{WAS}{name}", stored)
-            text = _said(given, name, read)
-            field = replace(field, text=stored if text == read else text)
-        found.append(field)
-    return tuple(found)
+    @property
+    def has_conflict(self) -> bool:
+        """Return whether somebody else changed it to something else meanwhile."""
+        return self.was not in {self.read, self.text}
 
 
-def conflicts(schema: Mapping[str, Any], row: Row, given: Form) -> tuple[FieldConflict, ...]:
-    """Return the fields of a form whose stored values have changed since they were read."""
-    found = (
-        FieldConflict(one.label, _said(given, f"{WAS}{one.name}", one.was), one.was, typed_text)
-        for one in fields_for(schema, row)
-        for typed_text in [_said(given, one.name, one.was)]
+def edit_fields(schema: Rule, row: Row, form: Form = EMPTY) -> tuple[EditField, ...]:
+    """Return the fields that a tool can set, by its input schema."""
+    return tuple(
+        EditField.of(name, rule, stored, form, needed=name in schema.get("required", ()))
+        for name, rule in schema.get("properties", {}).items()
+        if name not in APART
+        for stored in [spelled(row.get(stored_column(name, rule)), rule)]
     )
-    return tuple(one for one in found if one.now not in (one.read, one.typed))
 
 
-def _said(given: Form, name: str, other: str = "") -> str:
-    """Return the value of a field in a form, or else the other text."""
-    return (*given.texts(name)[-1:], other)[0]
+def changes_of(schema: Rule, fields: Sequence[EditField]) -> Record:
+    """Return the arguments that give a row the typed values: only the changed ones."""
+    changed = [one for one in fields if one.text != one.was]
+    can_clear = "clear" in schema.get("properties", {})
+    emptied = [
+        one.name for one in changed if can_clear and one.name != "title" and not one.text.strip()
+    ]
+    values = {one.name: value_of(one.text, one.rule) for one in changed if one.name not in emptied}
+    return {**values, "clear": emptied} if emptied else values
 
 
-def _kind(name: str, rule: Mapping[str, Any], stored: str) -> str:
-    if rule.get("enum"):
-        return "choice"
-    kind = rule.get("type")
-    if kind == "array":
-        return "ids" if rule.get("items", {}).get("type") == "integer" else "list"
-    if kind in ("integer", "number"):
-        return "number"
-    if kind == "boolean":
-        return "flag"
-    return "line" if name in ONE_LINE and "\n" not in stored else "text"
-
-
-def spelled(value: object, rule: Mapping[str, Any]) -> str:
+def spelled(value: object, rule: Rule) -> str:
     """Return a stored value in the format of a form; an unreadable list is unchanged.
 
     A list has one item per line, or is JSON if an item could be misread.
     """
     text = "" if value is None else str(plain(value))
     if rule.get("type") == "array":
-        of_ids = rule.get("items", {}).get("type") == "integer"
-        found = decode_integers(value) if of_ids else decode_strings(value)
+        has_ids = _has_ids(rule)
+        found = decode_integers(value) if has_ids else decode_strings(value)
+        items = list(map(str, found.values))
         if found.readable:
-            items = list(map(str, found.values))
-            fits = all(item == item.strip() and item and "\n" not in item for item in items)
-            text = (", " if of_ids else "\n").join(items)
-            if not of_ids and (not fits or text.startswith("[")):
-                text = json.dumps(items, ensure_ascii=False) if items else ""
+            text = (", " if has_ids else "\n").join(items)
+        if not has_ids and items and (text.startswith("[") or text.split("\n") != _parts(text)):
+            text = json.dumps(items, ensure_ascii=False)
     return text.replace("\r\n", "\n").replace("\r", "\n").translate(_UNSPEAKABLE)
 
 
-def value_of(text: str, rule: Mapping[str, Any]) -> object:
+def value_of(text: str, rule: Rule) -> object:
     """Return the value of a typed text; the tool reports a value of the wrong type."""
     if rule.get("type") != "array" or text.lstrip().startswith("["):
         return typed({"": text}, {"": rule})[""]
-    items: Mapping[str, Any] = rule.get("items", {})
-    parts = re.split(r"[\s,;#]+", text) if items.get("type") == "integer" else text.split("\n")
-    return [typed({"": part.strip()}, {"": items})[""] for part in parts if part.strip()]
+    parts = re.split(r"[\s,;#]+", text) if _has_ids(rule) else _parts(text)
+    return [typed({"": part}, {"": rule.get("items", {})})[""] for part in parts if part]
 
 
-def changes_of_form(schema: Mapping[str, Any], row: Row, given: Form) -> dict[str, Any]:
-    """Return the arguments that give a row the values of a form: only the changed ones."""
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    changes: dict[str, Any] = {}
-    emptied: list[str] = []
-    for field in fields_for(schema, row):
-        text = _said(given, field.name, field.text)
-        if text == field.text:
-            continue
-        if not text.strip() and "clear" in properties and field.name != "title":
-            emptied.append(field.name)
-        else:
-            changes[field.name] = value_of(text, properties[field.name])
-    return {**changes, "clear": emptied} if emptied else changes
+def _parts(text: str) -> list[str]:
+    return [part for one in text.split("\n") if (part := one.strip())]
 
 
-def given_values(schema: Mapping[str, Any], given: Form) -> dict[str, Any]:
-    """Return the arguments that a form fills in; an empty field is left out."""
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    texts = {name: _said(given, name) for name in properties}
-    return {name: value_of(text, properties[name]) for name, text in texts.items() if text.strip()}
+def _has_ids(rule: Rule) -> bool:
+    return bool(rule.get("items", {}).get("type") == "integer")
 
 
 def stored_task(rows: Rows, task: int) -> dict[str, Any] | None:
@@ -227,210 +197,211 @@ def stored_task(rows: Rows, task: int) -> dict[str, Any] | None:
 
 
 class TaskActions:
-    """Changes tasks of the project in `root`, one change after the other, in any thread.
+    """Changes tasks of the project of a board, in any thread.
 
     Fields are changed by the tools of its server, with the user's rights: the tools' rules and
     refusals apply, and the ledger records the user's session. All methods raise `RalphgenError`
-    for a refusal.
+    for a refusal. Results of long work go to `tell`.
     """
 
-    def __init__(self, root: Path) -> None:
-        """Start with no schemas, and no decision to undo."""
-        self.root = root
-        self._acting = Lock()
-        self._asking = Lock()
-        self._known: tuple[object, Schemas] = (None, {})
-        self._back: OrderedDict[str, Back] = OrderedDict()
-        self._jobs: dict[int, Thread] = {}
+    def __init__(self, board: Board, tell: Callable[[ActionResult], None]) -> None:
+        """Start with no decision to undo."""
+        self.root = board.root
+        self._board, self._tell = board, tell
+        self._back: dict[str, Callable[[], object]] = {}
+        self._job: tuple[int, Thread] | None = None
 
-    def schemas(self) -> Schemas:
-        """Return the input schemas of the current server, which is queried once."""
-        with self._asking:
-            written = self._written()
-            if self._known[0] != written:
-                with self._tools(UPDATE) as (tools, _):
-                    self._known = written, tools.tools()
-            return self._known[1]
+    def schema(self, tool: str) -> Rule:
+        """Return the input schema of a tool, empty if it is missing; a server is asked once."""
 
-    def properties(self, tool: str) -> Mapping[str, Any]:
-        """Return the arguments of a tool, with their schemas; empty if it is missing."""
-        found: Mapping[str, Any] = self.schemas().get(tool, {}).get("properties", {})
-        return found
+        def tool_schemas(_: Path) -> Mapping[str, Record]:
+            with self._tools(UPDATE) as (tools, _session):
+                return tools.tools()
 
-    def _written(self) -> int:
-        """Return the time when the server was written, 0 if there is none."""
-        try:
-            return (self.root / FOLDER / MANIFEST).stat().st_mtime_ns
-        except OSError:
-            return 0
+        return self._board.kept("drift", tool_schemas).get(tool, {})
 
     def row(self, task: int) -> Row:
         """Return a task's stored values; empty without a task, which the tool then reports."""
         with Project(self.root).task_rows() as (rows, _):
             return stored_task(rows, task) or {}
 
-    def accept(self, tasks: Sequence[int]) -> ActionResult:
-        """Accept the finished work on tasks, all or none."""
-        with self._acting:
-            session, new = reviews.accept(self.root, tasks)
-        if not new:
-            return ActionResult(True, f"{_named(tasks)} was accepted before")
-        return self._decided(f"{_named(tasks)} accepted", session)
+    def deciding(self, kind: str) -> Act:
+        """Return a decision by its name."""
+        return lambda task, form: self.decide(kind, [task], said(form, "note"))
 
-    def send_back(self, task: int, note: str) -> ActionResult:
+    def decide(
+        self, kind: str, tasks: Sequence[int], note: str = "", words: str = ""
+    ) -> ActionResult:
+        """Accept the work on tasks, or move them to another status; all or none."""
+        names = f"#{tasks[0]}" if len(tasks) == 1 else f"{len(tasks)} tasks"
+        if kind == "accept":
+            session, new = reviews.accept(self.root, tasks)
+            if not new:
+                return ActionResult(True, f"{names} was accepted before")
+            return self._decided(f"{names} accepted", session)
+        old, status, text = MOVES[kind]
+        session = reviews.set_statuses(self.root, tasks, kind, (old, status), note)
+        return self._decided(f"{names} {words or text}", session)
+
+    def keep(self, task: int, form: Form) -> ActionResult:
+        """Make a draft a task, with the priority, feature and discipline of a form."""
+        schema, edited = self.schema(UPDATE), ""
+        if changes := changes_of(schema, edit_fields(schema, self.row(task), form)):
+            with self._tools(UPDATE) as (tools, edited):
+                tools.ask(UPDATE, id=task, **changes)
+        done = self.decide("keep", [task], words="kept as a task")
+        if edited:  # both sessions are one decision
+            self._back[done.undo] = lambda: self._undo(done.undo, edited)
+        return done
+
+    def send_back(self, task: int, form: Form) -> ActionResult:
         """Send finished work back with a note."""
-        with self._acting:
-            session = reviews.send_back(self.root, task, note)
+        session = reviews.send_back(self.root, task, form.text("note"))
         return self._decided(f"#{task} sent back with your note", session)
 
     def answer(self, task: int, form: Form) -> ActionResult:
         """Answer the open question of a task with an option or a text."""
-        text = _said(form, "option") or _said(form, "answer").strip()
-        number = _said(form, "question")
-        with self._acting:
-            answer_question(self.root, task, text, int(number) if number.isdecimal() else None)
+        text = said(form, "option") or said(form, "answer").strip()
+        number = said(form, "question")
+        answer_question(self.root, task, text, int(number) if number.isdecimal() else None)
         return ActionResult(True, f"#{task} answered; agents can take it again")
 
-    def move_status(
-        self,
-        tasks: Sequence[int],
-        kind: str,
-        statuses: tuple[str, str],
-        message: str,
-        note: str = "",
-    ) -> ActionResult:
-        """Move tasks from one status to another, all or none."""
-        with self._acting:
-            session = reviews.set_statuses(self.root, tasks, kind, statuses, note)
-        return self._decided(f"{_named(tasks)} {message}", session)
-
-    def drop(self, task: int) -> ActionResult:
+    def drop(self, task: int, _: Form) -> ActionResult:
         """Delete the kept work on a task; a comment keeps its commit, and the task starts anew."""
         found = kept_branches(self.root, task)
         if not found:
             raise ProjectError(f"there is no kept work on task {task}")
         name, commit = next(iter(found.items()))
         command = f"git branch {shlex.quote(name)} {commit}"
-        with self._acting:
-            note = f"The kept work was dropped. To get it back: {command}"
-            reviews.set_statuses(self.root, [task], "drop", ("blocked", "pending"), note)
-            drop_kept(self.root, task)
+        note = f"The kept work was dropped. To get it back: {command}"
+        reviews.set_statuses(self.root, [task], "drop", ("blocked", "pending"), note)
+        drop_kept(self.root, task)
         return ActionResult(True, f"#{task}: the work was dropped", (f"to get it back: {command}",))
 
-    def keep(self, task: int, form: Form) -> ActionResult:
-        """Make a draft a task, with the priority, feature and discipline of a form."""
-        schema, row = self.schemas().get(UPDATE, {}), self.row(task)
-        changes = changes_of_form(schema, row, form)
-        edited = ""
-        if changes:
-            with self._acting, self._tools(UPDATE) as (tools, edited):
-                tools.ask(UPDATE, id=task, **changes)
-        done = self.move_status([task], "keep", ("draft", "pending"), "kept as a task")
-        if edited:  # both sessions are one decision
-            self._remember(done.undo, lambda: self._undo(done.undo, edited))
-        return done
-
-    def move(self, task: int, place: int | None) -> ActionResult:
-        """Put a task at a place among the ready ones; None returns it to the usual order."""
-        with self._acting:
-            before = reviews.order_of(self.root)
-            ready = reviews.move_task(self.root, task, place)
-        token = f"move-{len(self._back)}-{task}-{sha256(repr(before).encode()).hexdigest()[:8]}"
-        self._remember(token, lambda: reviews.set_order(self.root, before))
-        if task in ready:
-            text = f"#{task} is number {ready.index(task) + 1} in the order"
-        else:
-            text = f"#{task} keeps its place until it is ready"
+    def move(self, task: int, form: Form) -> ActionResult:
+        """Put a task at a place among the ready ones; without one, it gets its usual place."""
+        place = said(form, "place")
+        if place and not re.fullmatch("[1-9][0-9]{0,8}", place):
+            raise ProjectError("the place must be a whole number of at least 1")
+        before = reviews.order_of(self.root)
+        ready = reviews.move_task(self.root, task, int(place) if place else None)
+        number = f"is number {ready.index(task) + 1} in the order" if task in ready else ""
+        token = f"move-{token_hex(4)}"
+        self._back[token] = lambda: reviews.set_order(self.root, before)
+        text = f"#{task} {number or 'keeps its place until it is ready'}"
         return ActionResult(True, text, undo=token)
 
     def take_back(self, token: str) -> ActionResult:
         """Undo a decision of this board, named by its session."""
-        back = self._back.get(token)
-        if back is None:
+        if token not in self._back:
             raise ProjectError(
                 "this board has no such decision to undo",
                 f'"ralphgen undo {line(token)}" undoes a session',
             )
-        with self._acting:
-            back()
+        self._back[token]()
         self._back.pop(token, None)
         return ActionResult(True, "Undone")
 
     def create(self, form: Form) -> ActionResult:
-        """Add the task that a form describes."""
-        with self._acting, self._tools(CREATE) as (tools, _):
-            answer = tools.ask(CREATE, **given_values(tools.tools()[CREATE], form))
-        return ActionResult(True, f"#{answer['id']} added", then=f"/tasks/{answer['id']}")
+        """Add the task of a form, or of a line such as `title #feature @discipline !high`."""
+        given = {name: said(form, name) for name in form.names}
+        if is_line := "line" in given:
+            given = self._values_of_line(form.text("line"))
+        with self._tools(CREATE) as (tools, _):
+            rules = tools.properties(CREATE)
+            values = {
+                name: value_of(given[name], rule)
+                for name, rule in rules.items()
+                if given.get(name, "").strip()
+            }
+            answer = tools.ask(CREATE, **values)
+        text = f"#{answer['id']} added"
+        if is_line:
+            return ActionResult(True, f"{text}: {line(answer['status'])}")
+        return ActionResult(True, text, then=f"/tasks/{answer['id']}")
 
-    def create_quickly(self, text: str) -> ActionResult:
-        """Add the task of a line, such as `title #feature @discipline !high`."""
+    def fields_of_new(self, form: Form) -> Sequence[EditField]:
+        """Return the fields of a new task, with the typed texts."""
+        names = self._names()
+        fields = [
+            replace(one, rule={**one.rule, "enum": names[one.name]}) if names.get(one.name) else one
+            for one in edit_fields(self.schema(CREATE), {}, form)
+        ]
+        return sorted(fields, key=lambda one: (one.name != "title", not one.needed))
+
+    def _names(self) -> Mapping[str, Sequence[str]]:
+        """Return the features and disciplines that a task can have."""
         with Project(self.root).task_rows() as (rows, _):
-            features = [name for (name,) in rows.read("features", ["name"], "ORDER BY name")]
-        names = {
-            "#": features,
-            "@": [row.name for row in read_disciplines(self.root).rows],
-            "!": [*PRIORITIES],
+            stored = rows.read("features", ["name"], "ORDER BY name LIMIT ?", MOST_NAMES)
+        return {
+            "feature": [name for (name,) in stored if isinstance(name, str)],
+            "discipline": [row.name for row in read_disciplines(self.root).rows],
         }
-        words, marked = _marked(text, names)
-        given = {
-            "title": words,
-            "feature": marked.get("#", features[0] if len(features) == 1 else ""),
-            "discipline": marked.get("@", names["@"][0] if len(names["@"]) == 1 else ""),
-            "priority": marked.get("!", ""),
-        }
-        missing = [f"{sign}{name}" for sign, name in (("#", "feature"), ("@", "discipline"))]
-        lacking = [one for one in missing if not given[one[1:]]]
-        if lacking:
-            raise ProjectError(f"add {' and '.join(lacking)} to the line")
-        with self._acting, self._tools(CREATE) as (tools, _):
-            known = tools.tools()[CREATE].get("properties", {})
-            fields = {name: value for name, value in given.items() if value and name in known}
-            answer = tools.ask(CREATE, **fields)
-        return ActionResult(True, f"#{answer['id']} added: {line(answer['status'])}")
+
+    def _values_of_line(self, text: str) -> dict[str, str]:
+        """Return the fields of a new task; a sign before no name is part of the title.
+
+        A project with one feature or discipline needs no mark for it.
+        """
+        names = self._names()
+        found = {field: known[0] for field, known in names.items() if len(known) == 1}
+        names = {**names, "priority": PRIORITIES}
+        words = []
+        for word in text.split():
+            field, name = SIGNS.get(word[0], ""), word[1:].casefold()
+            if not field or not name or name.isdecimal():
+                words.append(word)
+                continue
+            near = [one for one in names[field] if one.casefold().startswith(name)]
+            exact = [one for one in near if one.casefold() == name] or near
+            if len(exact) != 1:
+                known = ", ".join((near or names[field])[:8])
+                raise ProjectError(f'"{line(word)}" names none of: {known}')
+            found[field] = exact[0]
+        if not words:
+            raise ProjectError("the title must not be blank")
+        missing = [sign + field for sign, field in SIGNS.items() if field not in found]
+        if missing := [one for one in missing if one != "!priority"]:
+            raise ProjectError(f"add {' and '.join(missing)} to the line")
+        return {**found, "title": " ".join(words)}
 
     def edit(self, task: int, form: Form) -> ActionResult:
-        """Change the fields that differ; change nothing if there are conflicts.
-
-        It is tried again if the row changes before the tool runs.
-        """
-        schema, row = self.schemas().get(UPDATE, {}), self.row(task)
-        for _ in range(TRIES):
-            if found := conflicts(schema, row, form):
-                return _conflicting(found)
-            changes = changes_of_form(schema, row, form)
-            if not changes:
-                return ActionResult(True, f"#{task}: nothing to change")
-            read = _columns_read(schema, row, form)
-            try:
-                with self._acting, self._tools(UPDATE, task, read) as (tools, session):
-                    answer = tools.ask(UPDATE, id=task, **changes)
-            except RefusalError:
-                before, row = row, self.row(task)
-                if row == before:
-                    raise
-                continue
-            named = ", ".join(answer.get("changed", ())) or "nothing"
-            return self._decided(f"#{task}: changed {named}", session)
-        raise ProjectError(f"task {task} keeps changing: load the page again")
+        """Change the fields that differ; change nothing if there are conflicts."""
+        schema, row = self.schema(UPDATE), self.row(task)
+        fields = edit_fields(schema, row, form)
+        if found := [one for one in fields if one.has_conflict]:
+            return _conflicting(found)
+        changes = changes_of(schema, fields)
+        if not changes:
+            return ActionResult(True, f"#{task}: nothing to change")
+        columns = {stored_column(one.name, one.rule) for one in fields if one.text != one.was}
+        try:
+            with self._tools(UPDATE, task, _columns(row, columns)) as (tools, session):
+                answer = tools.ask(UPDATE, id=task, **changes)
+        except RefusalError:
+            if self.row(task) == row:
+                raise
+            return self.edit(task, form)  # the row has changed since it was read
+        named = ", ".join(answer.get("changed", ())) or "nothing"
+        return self._decided(f"#{task}: changed {named}", session)
 
     def set_status(self, task: int, form: Form) -> ActionResult:
         """Set a task's status, if it is still the one that was read."""
         row = self.row(task)
         now, new = line(row.get("status")), form.text("status")
-        read = _said(form, f"{WAS}status", now)
+        read = said(form, f"{WAS}status", now)
         if read != now:
             return _overtaken(now)
-        words = {name: _said(form, name).strip() for name in ("reason", "summary", "because")}
-        known = {name: plain(row[name]) for name in ("status",) if name in row}
+        words = {name: said(form, name).strip() for name in ("reason", "summary", "because")}
+        force = bool(form.texts("force") or words["because"])
         try:
-            with self._acting, self._tools(SET_STATUS, task, known) as (tools, session):
-                force = bool(form.texts("force")) or bool(words["because"])
+            with self._tools(SET_STATUS, task, _columns(row, {"status"})) as (tools, session):
                 answer = tools.set_status(task, new, words, force=force)
         except RefusalError as error:
             if new == "done" and any(UNPROVED.search(one.text) for one in error.problems):
-                shown = tuple(FieldProblem("", one.text) for one in error.problems)
+                problems = tuple(FieldProblem("", one.text) for one in error.problems)
                 ask = f"/tasks/{task}/status?to=done"
-                return ActionResult(False, "Not proved yet", (), shown, dialog=ask)
+                return ActionResult(False, "Not proved yet", (), problems, dialog=ask)
             later = line(self.row(task).get("status"))
             if later == now:
                 raise
@@ -442,72 +413,62 @@ class TaskActions:
 
     def comment(self, task: int, form: Form) -> ActionResult:
         """Add a comment to a task, signed by the user."""
-        with self._acting, self._tools(COMMENT) as (tools, _):
+        with self._tools(COMMENT) as (tools, _):
             tools.comment(task, form.text("body"), author=name_of_user(self.root))
         return ActionResult(True, f"Comment added to #{task}")
 
-    def preview(self, task: int) -> WorkPreview:
-        """Return what undoing the work on a task would revert and keep."""
-        return preview(self.root, self._finished_by(task))
-
-    def undo_work(self, task: int, form: Form, tell: Tell) -> ActionResult:
-        """Begin to undo the work on a task: the checks may take long; `tell` gets the result."""
-        session, then = form.text("session"), form.text("then")
-        if session != self._finished_by(task):
+    def undo_work(self, task: int, form: Form) -> ActionResult:
+        """Begin to undo the work on a task: the checks may take long."""
+        session, code = form.text("session"), bool(form.texts("code"))
+        if session != self.finished_by(task):
             raise ProjectError(f"another session has finished task {task} since: look at it first")
-        code = bool(form.texts("code"))
-        found = preview(self.root, session, code=code)
-        if found.refusal is not None:
-            raise ProjectError(found.refusal.text, found.refusal.hint)
-        self._begin(task, partial(self._undo_work, task, session, then, tell, code=code))
+        if (refused := preview(self.root, session, code=code).refusal) is not None:
+            raise ProjectError(refused.text, refused.hint)
+        then = then_of(self.root, form.text("then"))
+
+        def undo() -> ActionResult:
+            done = undo_work(self.root, session, code=code, then=then, say=_unsaid)
+            reverted = f"; the code is reverted as {done.revert[:7]}" if done.revert else ""
+            lines = (f'"ralphgen undo {done.rows.session}" brings the rows back',)
+            text = f"#{task} undone{reverted}; it is {done.status or 'gone'}"
+            return ActionResult(True, text, lines)
+
+        self._begin(task, undo, "the work was not undone")
         return ActionResult(True, f"#{task}: undoing the work; its checks run first")
 
-    def check(self, task: int, tell: Tell) -> ActionResult:
-        """Begin to run the checks of a task, and close it if they pass; `tell` gets the result."""
+    def check(self, task: int, _: Form) -> ActionResult:
+        """Begin to run the checks of a task, and close it if they pass."""
         require_trust(self.root, check_items(read_settings(self.root).done), lambda _shown: False)
-        self._begin(task, partial(self._check, task, tell))
-        return ActionResult(True, f"#{task}: its checks run; it is closed if they pass")
 
-    def _begin(self, task: int, work: Callable[[], None]) -> None:
-        """Do long work on a task in a thread; refuse more than one at a time."""
-        if any(job.is_alive() for job in self._jobs.values()):
-            raise ProjectError("checks of this board run already", "wait until they have ended")
-        self._jobs = {task: Thread(target=work, daemon=True)}
-        self._jobs[task].start()
-
-    def _check(self, task: int, tell: Tell) -> None:
-        try:
-            with self._tools(RUN_CHECKS) as (tools, _):
+        def check() -> ActionResult:
+            with self._tools(RUN_CHECKS) as (tools, _session):
                 answer = tools.ask(RUN_CHECKS, task=task)
             if answer["passed"]:
-                tell(self.set_status(task, Form((("status", "done"),))))
-                return
-        except RalphgenError as error:
-            problems = fieldless(error.problems)
-            tell(ActionResult(False, f"#{task}: its checks did not run", (), problems))
-            return
-        failed = ", ".join(line(one["name"]) for one in answer["checks"] if one["exit_code"])
-        text = f"#{task} is not closed: {failed or 'not every check'} failed"
-        told = tuple(line(answer[key], 500) for key in ("not_proved", "note") if key in answer)
-        tell(ActionResult(False, text, told))
+                return self.set_status(task, Form((("status", "done"),)))
+            failed = ", ".join(line(one["name"]) for one in answer["checks"] if one["exit_code"])
+            text = f"#{task} is not closed: {failed or 'not every check'} failed"
+            more = tuple(line(answer[key], 500) for key in ("not_proved", "note") if key in answer)
+            return ActionResult(False, text, more)
+
+        self._begin(task, check, "its checks did not run")
+        return ActionResult(True, f"#{task}: its checks run; it is closed if they pass")
+
+    def _begin(self, task: int, work: Callable[[], ActionResult], failed: str) -> None:
+        """Do long work on a task in a thread; refuse more than one at a time."""
+        if self._job is not None and self._job[1].is_alive():
+            raise ProjectError("checks of this board run already", "wait until they have ended")
+
+        def run() -> None:
+            self._tell(tried(work, f"#{task}: {failed}"))
+
+        self._job = task, Thread(target=run, daemon=True)
+        self._job[1].start()
 
     def is_checking(self, task: int) -> bool:
         """Return whether checks of this board run for a task, also those of an undo."""
-        return task in self._jobs and self._jobs[task].is_alive()
+        return self._job is not None and self._job[0] == task and self._job[1].is_alive()
 
-    def _undo_work(self, task: int, session: str, then: str, tell: Tell, *, code: bool) -> None:
-        try:
-            status = then_of(self.root, then)
-            done = undo_work(self.root, session, code=code, then=status, say=_unsaid)
-        except RalphgenError as error:
-            problems = fieldless(error.problems)
-            tell(ActionResult(False, f"#{task}: the work was not undone", (), problems))
-            return
-        reverted = f"; the code is reverted as {done.revert[:7]}" if done.revert else ""
-        lines = (f'"ralphgen undo {done.rows.session}" brings the rows back',)
-        tell(ActionResult(True, f"#{task} undone{reverted}; it is {done.status or 'gone'}", lines))
-
-    def _finished_by(self, task: int) -> str:
+    def finished_by(self, task: int) -> str:
         """Return the session that finished a task last."""
         with open_database(self.root) as connection:
             row = connection.row(reviews.FINISHED, [task])
@@ -516,13 +477,8 @@ class TaskActions:
         return str(row[0])
 
     def _decided(self, message: str, session: str) -> ActionResult:
-        self._remember(session, lambda: self._undo(session))
+        self._back[session] = lambda: self._undo(session)
         return ActionResult(True, message, undo=session)
-
-    def _remember(self, token: str, back: Back) -> None:
-        self._back[token] = back
-        if len(self._back) > MOST_BACK:
-            self._back.popitem(last=False)
 
     def _undo(self, *sessions: str) -> None:
         for session in sessions:
@@ -544,22 +500,18 @@ class TaskActions:
             yield RowTools(server), server.session
 
 
-def _columns_read(schema: Mapping[str, Any], row: Row, given: Form) -> dict[str, object]:
-    """Return the values of a row in the columns of a form's fields, for `RowAsRead`."""
-    names = {name.removeprefix(WAS) for name in given.names}.difference(NEVER)
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    columns = (stored_column(name, properties[name]) for name in properties if name in names)
-    return {column: plain(row[column]) for column in columns if column in row}
+def _columns(row: Row, names: set[str]) -> dict[str, object]:
+    return {name: plain(row[name]) for name in names if name in row}
 
 
-def _conflicting(found: Sequence[FieldConflict]) -> ActionResult:
+def _conflicting(found: Sequence[EditField]) -> ActionResult:
     """Return the result of an edit that comes second, with the values of both."""
-    names = ", ".join(one.label.lower() for one in found)
     lines = tuple(
-        f'{one.label}: it was "{line(one.read)}", it is "{line(one.now)}", '
-        f'you typed "{line(one.typed)}"'
+        f'{one.label}: it was "{line(one.read)}", it is "{line(one.was)}", '
+        f'you typed "{line(one.text)}"'
         for one in found
     )
+    names = ", ".join(one.label.lower() for one in found)
     text = f"Somebody else has changed the {names}; nothing was saved"
     return ActionResult(False, text, lines, stale=True)
 
@@ -570,31 +522,12 @@ def _overtaken(status: str) -> ActionResult:
     return ActionResult(False, text, stale=True)
 
 
-def _marked(text: str, names: Mapping[str, Sequence[str]]) -> tuple[str, dict[str, str]]:
-    """Return a line without its marked words, and the marked names by their sign.
-
-    Raises `ProjectError` for an unknown name; a sign before no name is part of the title.
-    """
-    marked: dict[str, str] = {}
-    words = []
-    for word in text.split():
-        sign, name = word[0], word[1:]
-        if sign not in names or not name or name.isdecimal():
-            words.append(word)
-            continue
-        found = [one for one in names[sign] if one.casefold().startswith(name.casefold())]
-        exact = [one for one in found if one.casefold() == name.casefold()]
-        if len(exact or found) != 1:
-            near = ", ".join((found or [*names[sign]])[:8])
-            raise ProjectError(f'"{line(word)}" names none of: {near}')
-        marked[sign] = (exact or found)[0]
-    if not words:
-        raise ProjectError("the title must not be blank")
-    return " ".join(words), marked
-
-
-def _named(tasks: Sequence[int]) -> str:
-    return f"#{tasks[0]}" if len(tasks) == 1 else f"{len(tasks)} tasks"
+def tried(act: Callable[[], ActionResult], failed: str) -> ActionResult:
+    """Return the result of an action; a refusal gets its own sentence."""
+    try:
+        return act()
+    except RalphgenError as error:
+        return ActionResult(False, failed, (), fieldless(error.problems))
 
 
 def _unsaid(_: str) -> None:
@@ -602,254 +535,116 @@ def _unsaid(_: str) -> None:
 
 
 class TaskRoutes:
-    """The responses at the addresses of decisions."""
+    """Answers the requests at the addresses of decisions."""
 
-    def __init__(self, desk: Desk) -> None:
-        """Act on the tasks of the desk's project."""
-        self._desk = desk
-        self._root = desk.root
-        self.actions = TaskActions(desk.root)
+    def __init__(self, desk: Desk, does: TaskActions) -> None:
+        """Decide by `does`."""
+        self._desk, self._does = desk, does
 
-    def decision(
-        self, act: Callable[[int, Form], ActionResult], then: str = "/"
-    ) -> Callable[[Request], Any]:
-        """Return the response to a decision on one task; a plain form leads to `then` next."""
+    async def decide(self, act: Act, then: str, request: Request) -> Response:
+        """Decide on one task; a plain form leads to `then` next."""
+        task = _task(request)
+        return await self._desk.decide(request, partial(act, task), then.format(task=task))
 
-        async def post(request: Request) -> Response:
-            task = _task(request)
-            return await self._desk.decide(request, partial(act, task), then.format(task=task))
+    async def decide_several(self, kind: str, request: Request) -> Response:
+        """Decide on the tasks that a form names."""
 
-        return post
+        def act(form: Form) -> ActionResult:
+            tasks = [int(one) for one in form.texts("id") if re.fullmatch("[0-9]{1,18}", one)]
+            if not tasks:
+                raise ProjectError("no task is selected")
+            return self._does.decide(kind, [*dict.fromkeys(tasks)])
 
-    def several(self, act: Callable[[list[int]], ActionResult]) -> Callable[[Request], Any]:
-        """Return the response to a decision on the tasks that a form names."""
-
-        async def post(request: Request) -> Response:
-            return await self._desk.decide(request, lambda form: act(_ids(form)), "/")
-
-        return post
+        return await self._desk.decide(request, act, "/")
 
     async def undo_decision(self, request: Request) -> Response:
         """Undo a decision of this board."""
         token = request.path_params["token"]
-        return await self._desk.decide(request, lambda _: self.actions.take_back(token), "/")
+        return await self._desk.decide(request, lambda _: self._does.take_back(token), "/")
 
-    def dialog(self, kind: str) -> Callable[[Request], Any]:
-        """Return the response with a form on a task."""
+    async def save(self, request: Request) -> Response:
+        """Save the form of a new task or of an edited one; a refused form keeps what is typed."""
+        form, task = await form_of(request), _task(request)
+        if task:
+            act, failed = partial(self._does.edit, task, form), "Nothing was saved"
+        else:
+            act, failed = partial(self._does.create, form), "No task was added"
+        outcome = await in_thread(lambda: tried(act, failed))
+        if outcome.ok or wants_json(request) or form.texts("line"):
+            then = outcome.then or (f"/tasks/{task}" if task else "/tasks")
+            return self._desk.answered(request, outcome, then)
+        return await self.show("edit" if task else "new", request, outcome, form)
 
-        async def show(request: Request) -> Response:
-            task = _task(request)
-            return await self._form(request, kind, task)
-
-        return show
-
-    async def _form(
-        self,
-        request: Request,
-        kind: str,
-        task: int,
-        outcome: ActionResult | None = None,
-        typed_form: Form | None = None,
+    async def show(
+        self, kind: str, request: Request, outcome: ActionResult | None = None, form: Form = EMPTY
     ) -> Response:
-        def read() -> Mapping[str, object]:
-            row = self.actions.row(task)
+        """Show a form, with what is typed after a refusal."""
+        does, task, query = self._does, _task(request), query_of(request)
+
+        def read() -> Record:
+            if kind == "new":
+                given = form if outcome else Form(tuple(query.items()))
+                return {"kind": kind, "task": 0, "fields": does.fields_of_new(given)}
+            row = does.row(task)
             if not row:
                 raise HTTPException(404, f"there is no task {task}")
-            fields: tuple[EditField, ...] = ()
-            statuses: tuple[str, ...] = ()
+            values = {"kind": kind, "task": task, "title": f"#{task} {line(row.get('title'))}"}
             if kind == "edit":
-                fields = fields_for(self.actions.schemas().get(UPDATE, {}), row, typed_form)
-            if kind == "status":
-                rule = self.actions.properties(SET_STATUS).get("status", {})
-                statuses = tuple(map(str, rule.get("enum", ())))
-            return {
-                "kind": kind,
-                "task": task,
-                "title": f"#{task} {line(row.get('title'))}",
-                "status": line(row.get("status")),
-                "statuses": statuses,
-                "to": query_of(request).get("to", ""),
-                "fields": fields,
-                "work": self.actions.preview(task) if kind == "undo" else None,
-                "checks": checks_of(self._root, str(row.get("discipline"))),
-                "typed": {} if typed_form is None else _texts(typed_form),
-            }
+                values["fields"] = edit_fields(does.schema(UPDATE), row, form)
+            elif kind == "undo":
+                values["work"] = preview(does.root, does.finished_by(task))
+            elif kind == "status":
+                rules = does.schema(SET_STATUS).get("properties", {})
+                values["statuses"] = rules.get("status", {}).get("enum", ())
+                values["status"], values["to"] = line(row.get("status")), query.get("to", "")
+                values["checks"] = [
+                    one.name
+                    for one in read_settings(does.root).done.checks
+                    if not one.disciplines or row.get("discipline") in one.disciplines
+                ]
+            return values
 
+        title = f"Task {task}" if task else "New task"
         return await self._desk.page(
-            request, "dialog.html.jinja", read, title=f"Task {task}", outcome=outcome
+            request, "dialog.html.jinja", read, title=title, outcome=outcome
         )
-
-    async def edit(self, request: Request) -> Response:
-        """Save the form of a task; after a conflict, show both values and what is typed."""
-        task, form = _task(request), await form_of(request)
-
-        def act() -> ActionResult:
-            try:
-                return self.actions.edit(task, form)
-            except RalphgenError as error:
-                return ActionResult(False, "Nothing was saved", (), fieldless(error.problems))
-
-        outcome = await in_thread(act)
-        if outcome.ok or wants_json(request):
-            return self._desk.answered(request, outcome, f"/tasks/{task}")
-        return await self._form(request, "edit", task, outcome, form)
-
-    async def new(self, request: Request, outcome: ActionResult | None = None) -> Response:
-        """Show the form for a new task."""
-        return await self._new(request, outcome, None)
-
-    async def _new(
-        self, request: Request, outcome: ActionResult | None, typed_form: Form | None
-    ) -> Response:
-        def read() -> Mapping[str, object]:
-            with Project(self._root).task_rows() as (rows, _):
-                stored = rows.read("features", ["name"], "ORDER BY name LIMIT ?", MOST_NAMES)
-            names = {
-                "feature": tuple(name for (name,) in stored if isinstance(name, str)),
-                "discipline": tuple(row.name for row in read_disciplines(self._root).rows),
-            }
-            given = typed_form or Form(tuple(query_of(request).items()))
-            fields = [
-                replace(
-                    one,
-                    text=_said(given, one.name),
-                    choices=names.get(one.name, one.choices),
-                    kind="choice" if names.get(one.name, one.choices) else one.kind,
-                )
-                for one in fields_for(self.actions.schemas().get(CREATE, {}), {})
-            ]
-            fields.sort(key=lambda one: (one.name != "title", not one.needed))
-            return {"kind": "new", "task": 0, "fields": tuple(fields)}
-
-        return await self._desk.page(
-            request, "dialog.html.jinja", read, title="New task", outcome=outcome
-        )
-
-    async def create(self, request: Request) -> Response:
-        """Add a task, from a line or from a form; a refused form keeps what is typed."""
-        form = await form_of(request)
-
-        def act() -> ActionResult:
-            try:
-                if form.texts("line"):
-                    return self.actions.create_quickly(form.text("line"))
-                return self.actions.create(form)
-            except RalphgenError as error:
-                return ActionResult(False, "No task was added", (), fieldless(error.problems))
-
-        outcome = await in_thread(act)
-        if outcome.ok or wants_json(request) or form.texts("line"):
-            return self._desk.answered(request, outcome, outcome.then or "/tasks")
-        return await self._new(request, outcome, form)
 
 
 def routes(desk: Desk) -> Sequence[Route]:
-    """Return the routes of all decisions on tasks."""
-    own = TaskRoutes(desk)
-    does = own.actions
+    """Return the routes of all decisions on tasks, and of their forms."""
+    does = TaskActions(desk.board, desk.tell)
     desk.board.is_checking = does.is_checking
-
-    def moved(kind: str, old: str, new: str, text: str) -> Callable[[list[int]], ActionResult]:
-        return lambda tasks: does.move_status(tasks, kind, (old, new), text)
-
-    def retry(task: int, form: Form) -> ActionResult:
-        note = _said(form, "note")
-        return does.move_status([task], "retry", (STUCK, "pending"), "can be taken again", note)
-
-    def resolve(task: int, _: Form) -> ActionResult:
-        text = "is ready: an agent will resolve the conflict"
-        return does.move_status([task], "resolve", ("blocked", "pending"), text)
-
-    def skip(task: int, _: Form) -> ActionResult:
-        return does.move_status([task], "skip", (STUCK, "skipped"), "skipped")
-
-    keep_all = moved("keep", "draft", "pending", "kept")
-    dismiss_all = moved("dismiss", "draft", "skipped", "dismissed")
-    one: Mapping[str, Callable[[int, Form], ActionResult]] = {
-        "accept": lambda task, _: does.accept([task]),
-        "send-back": lambda task, form: does.send_back(task, form.text("note")),
-        "undo": lambda task, form: does.undo_work(task, form, desk.tell),
-        "answer": does.answer,
-        "resolve": resolve,
-        "drop": lambda task, _: does.drop(task),
-        "retry": retry,
-        "skip": skip,
-        "keep": does.keep,
-        "dismiss": lambda task, _: dismiss_all([task]),
+    own, page = TaskRoutes(desk, does), "/tasks/{task}"
+    acts: Mapping[str, tuple[Act, str]] = {
+        **{kind: (does.deciding(kind), "/") for kind in DECISIONS},
+        "keep": (does.keep, "/"),
+        "send-back": (does.send_back, "/"),
+        "undo": (does.undo_work, "/"),
+        "answer": (does.answer, "/"),
+        "drop": (does.drop, "/"),
+        "status": (does.set_status, page),
+        "comments": (does.comment, page),
+        "check": (does.check, page),
+        "move": (does.move, "/tasks"),
     }
-    stays: Mapping[str, Callable[[int, Form], ActionResult]] = {
-        "status": does.set_status,
-        "comments": does.comment,
-        "check": lambda task, _: does.check(task, desk.tell),
-        "move": lambda task, form: does.move(task, _place(form)),
-    }
-    many: Mapping[str, Callable[[list[int]], ActionResult]] = {
-        "accept": does.accept,
-        "keep": keep_all,
-        "dismiss": dismiss_all,
-        "retry": moved("retry", STUCK, "pending", "can be taken again"),
-        "skip": moved("skip", STUCK, "skipped", "skipped"),
+    one = "/tasks/{task:int}/"
+    shown = {"/tasks/new": "new", **{one + kind: kind for kind in FORMS}}
+    posts: Mapping[str, Callable[..., Any]] = {
+        "/tasks": own.save,
+        f"{one}edit": own.save,
+        "/decisions/{token}/undo": own.undo_decision,
+        **{one + kind: partial(own.decide, *act) for kind, act in acts.items()},
+        **{f"/inbox/{kind}": partial(own.decide_several, kind) for kind in DECISIONS},
     }
     return [
-        Route("/tasks", own.create, methods=["POST"]),
-        Route("/tasks/new", own.new, methods=["GET"]),
-        Route("/decisions/{token}/undo", own.undo_decision, methods=["POST"]),
-        Route("/tasks/{task:int}/edit", own.edit, methods=["POST"]),
-        *(
-            Route(f"/tasks/{{task:int}}/{kind}", own.dialog(kind), methods=["GET"])
-            for kind in ("send-back", "undo", "status", "edit", "comments")
-        ),
-        *(
-            Route(f"/tasks/{{task:int}}/{name}", own.decision(act), methods=["POST"])
-            for name, act in one.items()
-        ),
-        *(
-            Route(
-                f"/tasks/{{task:int}}/{name}",
-                own.decision(act, "/tasks" if name == "move" else "/tasks/{task}"),
-                methods=["POST"],
-            )
-            for name, act in stays.items()
-        ),
-        *(
-            Route(f"/inbox/{name}", own.several(act), methods=["POST"])
-            for name, act in many.items()
-        ),
+        *(Route(path, partial(own.show, kind), methods=["GET"]) for path, kind in shown.items()),
+        *(Route(path, post, methods=["POST"]) for path, post in posts.items()),
     ]
 
 
-def checks_of(root: Path, discipline: str) -> tuple[tuple[str, str], ...]:
-    """Return the checks for tasks of a discipline: the name and the command of each."""
-    return tuple(
-        (check.name, shlex.join(check.run) if check.run else f"the task {check.dela} of dela")
-        for check in read_settings(root).done.checks
-        if not check.disciplines or discipline in check.disciplines
-    )
-
-
-def _texts(form: Form) -> Mapping[str, str]:
-    return {name: _said(form, name) for name in form.names}
-
-
 def _task(request: Request) -> int:
-    """Return the task that an address names; refuses ids that no database can store."""
-    task: int = request.path_params["task"]
+    """Return the task that an address names, 0 for a new one; refuses ids that are too large."""
+    task: int = request.path_params.get("task", 0)
     if task > LARGEST_ID:
         raise HTTPException(404, "there is no such task")
     return task
-
-
-def _ids(form: Form) -> list[int]:
-    """Return the tasks that a form names, at least one."""
-    found = [int(one) for one in form.texts("id") if re.fullmatch("[0-9]{1,18}", one)]
-    if not found:
-        raise ProjectError("no task is selected")
-    return [*dict.fromkeys(found)]
-
-
-def _place(form: Form) -> int | None:
-    """Return the place that a form gives a task; None for its usual one."""
-    text = _said(form, "place")
-    if text and not re.fullmatch("[1-9][0-9]{0,8}", text):
-        raise ProjectError("the place must be a whole number of at least 1")
-    return int(text) if text else None

@@ -22,6 +22,7 @@ from ledger_rows import FUTURE
 from making_sessions import client_of, opened
 
 from ralphgen.board.actions import TaskActions
+from ralphgen.board.live import Board
 from ralphgen.board.text import Form
 from ralphgen.errors import RalphgenError
 from ralphgen.ledger.undo import undo_session
@@ -177,7 +178,7 @@ def command_line(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call
 @contextmanager
 def board(root: Path, status: str) -> Iterator[tuple[str, dict[str, Call]]]:
     """Yield the form of a task's page."""
-    actions = TaskActions(root)
+    actions = TaskActions(Board(root), lambda _: None)
 
     def post(new: str) -> str:
         form = Form((("status", new), ("was.status", status)))
