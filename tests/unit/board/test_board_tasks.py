@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from board_browsers import Elements, Running, notice_in, running_board
@@ -21,10 +22,8 @@ from ralphgen.board.tasks import (
     MOST_ROWS,
     STATES,
     TaskGroup,
+    TaskList,
     TaskQuery,
-    TaskRow,
-    read_groups,
-    read_standing,
     task_query,
 )
 from ralphgen.kits.project import Project
@@ -39,23 +38,24 @@ def groups(
     connection: sqlite3.Connection, needs: Needs | None = None, **fields: str
 ) -> list[TaskGroup]:
     rows = rows_of(connection)
-    return [*read_groups(rows, read_standing(rows, needs or {}), task_query(fields))]
+    return [*TaskList(rows, needs or {}).read(rows, task_query(fields))]
 
 
 def ids(found: list[TaskGroup]) -> dict[str, list[int]]:
-    return {group.name: [row.id for row in group.rows] for group in found if group.rows}
+    return {group.name: [row["id"] for row in group.rows] for group in found if group.rows}
 
 
-def row_of(found: list[TaskGroup], task: int) -> TaskRow:
-    return next(row for group in found for row in group.rows if row.id == task)
+def row_of(found: list[TaskGroup], task: int) -> SimpleNamespace:
+    rows = (row for group in found for row in group.rows)
+    return next(SimpleNamespace(**row) for row in rows if row["id"] == task)
 
 
 def page_of(connection: sqlite3.Connection, **fields: str) -> str:
     """The whole page, as the board draws it."""
     rows, asked = rows_of(connection), task_query(fields)
-    standing = read_standing(rows, {})
+    tasks = TaskList(rows, {})
     frame = {"project": "P", "alone": False, "places": (), "here": "", "badge": 0, "notice": None}
-    shown = {"query": asked, "groups": read_groups(rows, standing, asked), "standing": standing}
+    shown = {"query": asked, "groups": tasks.read(rows, asked), "tasks": tasks}
     more = {"states": STATES, "everything": "/tasks", "title": "Tasks", "change": 0}
     return render("tasks.html.jinja", {**frame, **shown, **more})
 
@@ -106,9 +106,9 @@ class TestGroups:
             order = next_tasks(rows.connection, rows.stored)
 
         assert [6, 2, 5, 3, 1, 4] == order == ids(found)["next"]
-        assert [1, 2, 3, 4, 5, 6] == [row.number for row in found[0].rows]
-        assert [1, 1, 2, 3, 4, 5] == [row.up for row in found[0].rows]
-        assert [2, 3, 4, 5, 6, 6] == [row.down for row in found[0].rows]
+        assert [1, 2, 3, 4, 5, 6] == [row["number"] for row in found[0].rows]
+        assert [1, 1, 2, 3, 4, 5] == [row["up"] for row in found[0].rows]
+        assert [2, 3, 4, 5, 6, 6] == [row["down"] for row in found[0].rows]
 
     def test_a_filtered_row_moves_over_the_rows_that_are_seen(self) -> None:
         with recorded() as connection:
@@ -116,7 +116,9 @@ class TestGroups:
             connection.execute("UPDATE tasks SET feature = 'g' WHERE id IN (2, 4)")
             (found,) = groups(connection, feature="g")
 
-        assert [(2, 1, 4), (4, 2, 5)] == [(row.number, row.up, row.down) for row in found.rows]
+        assert [(2, 1, 4), (4, 2, 5)] == [
+            (row["number"], row["up"], row["down"]) for row in found.rows
+        ]
 
     def test_claimed_tasks_name_their_agent_and_stale_ones_are_next(self) -> None:
         with recorded() as connection:
@@ -301,14 +303,14 @@ class TestSizes:
         fields, seen = {"state": "drafts"}, list[int]()
         while True:
             (group,) = groups(many, None, **fields)
-            seen += [row.id for row in group.rows]
+            seen += [row["id"] for row in group.rows]
             if not group.more:
                 break
             fields = dict(pair.split("=") for pair in group.more.partition("?")[2].split("&"))
         past = groups(many, state="drafts", page="99")[0]
 
         assert [task for task in range(10_000) if task % 7 == 2] == seen
-        assert past.rows[-1].id == seen[-1]
+        assert past.rows[-1]["id"] == seen[-1]
         assert "/tasks?state=drafts&page=14" == past.before
 
     def test_sixty_tasks_fit_into_sixty_kilobytes(self) -> None:
@@ -386,8 +388,8 @@ ASKED = (
 def listed(root: Path) -> list[tuple[TaskGroup, ...]]:
     """The groups of a project, by each of the queries."""
     with Project(root).task_rows() as (rows, _):
-        standing = read_standing(rows, {})
-        return [read_groups(rows, standing, asked) for asked in ASKED]
+        tasks = TaskList(rows, {})
+        return [tasks.read(rows, asked) for asked in ASKED]
 
 
 @pytest.mark.slow
