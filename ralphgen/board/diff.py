@@ -2,36 +2,45 @@
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from ralphgen.board.text import MORE, line
+from ralphgen.errors import RalphgenError
+from ralphgen.loop.git import Git
+from ralphgen.project.git import branch_in
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import read_file
 from ralphgen.runtime.files.git import ATTRIBUTES, run_git
 from ralphgen.runtime.files.main_tree import home_of, repository_of
 
 LONGEST, LARGEST_NEW = 200_000, 20_000  # bytes of a diff that are parsed, and of a new file
+LONGEST_CONFLICT = 30_000  # bytes of a diff with conflicts
 LINES, LINE = 8_000, 500  # lines of all files together, and characters of one
 FILES, NAMES = 100, 200  # files with their lines, and further ones by name
 DIFF = (
     *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"),
     *("--src-prefix=a/", "--dst-prefix=b/", "--submodule=short", "--ignore-submodules=dirty"),
+    *("--raw", "--numstat", "--patch", "-z"),
 )
+MERGES = (
+    *("log", "--no-walk=unsorted", "--ignore-missing", "--diff-merges=first-parent"),
+    *("--raw", "--numstat", "--no-renames", "-z", "--format=%H", "--stdin"),
+)
+CONFLICTS = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", "HEAD")
 # Overrides attributes in the tree: an agent could hide its changes by calling a file binary.
 EACH_FILE = ((ATTRIBUTES, "* !diff\n"),)
 VERIFY = ("--verify", "--quiet", "--end-of-options")
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-BEGIN = re.compile(r"^diff --git ", re.MULTILINE)
-FACT = re.compile(
-    r"^((?:new|deleted) file mode|(?:old|new) mode|rename (?:from|to)|Binary) (.*)", re.MULTILINE
-)
+BEGIN = re.compile(rb"^diff --git ", re.MULTILINE)
 TEST = re.compile(
     r"(?:^|/)(?:tests?|__tests__)/|(?:^|/)test_[^/]*\.py$|_test\.[^/]*$|\.(?:spec|test)\.[^/]*$"
 )
-ESCAPE = re.compile(rb"\\([0-3][0-7]{2}|.)")
-ESCAPED = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v", strict=True))
 MODES = {"100755": ", executable", "120000": ", symbolic link", "160000": ", submodule"}
 KINDS = {"+": "a", "-": "d", "@": "h", "\\": "h"}
 NO_GIT = "git has no record of its files"
@@ -42,17 +51,17 @@ GONE = "its worktree has moved on to other work, or no longer exists"
 class ChangedFile:
     """A file of a diff; `note` is a change besides its lines, such as `new` or `binary`.
 
-    `name` is as in git, `path` for people. `lines` are kinds and texts: `h` is a head, `a` an added
-    line and `d` a removed one. Numbers are None for binary files. `test` is set if it is or was a
-    test file, and `cut` if lines are left out.
+    `status` is its letter in git. `lines` are kinds and texts: `h` is a head, `a` an added line and
+    `d` a removed one. Numbers are None if they are unknown, as for binary files. `test` is set if
+    it is or was a test file, and `cut` if lines are left out.
     """
 
-    name: bytes
     path: str
-    note: str
-    added: int | None
-    removed: int | None
-    test: bool
+    status: str
+    note: str = ""
+    added: int | None = None
+    removed: int | None = None
+    test: bool = False
     lines: tuple[tuple[str, str], ...] = ()
     cut: bool = False
 
@@ -69,6 +78,20 @@ class FileChanges:
     more: tuple[ChangedFile, ...] = ()
     unnamed: int = 0
     problem: str = ""
+
+
+class MergeSize(NamedTuple):
+    """The size of a merge; `edited` are files that were there before."""
+
+    files: int = 0
+    added: int = 0
+    removed: int = 0
+    edited: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        """Return it in words, with its files and lines."""
+        files = "1 file" if self.files == 1 else f"{self.files} files"
+        return f"{files}, +{self.added} \u2212{self.removed}"
 
 
 def merge_diff(root: Path, commit: str) -> FileChanges:
@@ -98,38 +121,79 @@ def tree_diff(root: Path, tree: str | None, base: str | None) -> FileChanges:
     return _changes(place, [commit] if commit else [], commit[:10], with_new=True)
 
 
+def conflict_diff(root: Path, branch: str) -> FileChanges:
+    """Return the files in which a branch conflicts with the checked-out one, which is the `base`.
+
+    Their lines are those of a merge, with the marks of git around each conflict.
+    """
+    with suppress(RalphgenError):
+        git = Git(root)
+        ended = git.asked(*CONFLICTS, f"refs/heads/{branch}")
+        tree, *names = filter(None, ended.output.split("\0")) or [""]
+        if ended.code == 1 and names:
+            paths = [f":(top,literal){name}" for name in names]
+            base = branch_in(git.folder) or "HEAD"
+            return _changes(root, ["HEAD", tree], base, paths, most=LONGEST_CONFLICT)
+    return FileChanges("")
+
+
+@lru_cache(maxsize=8)
+def merge_sizes(root: Path, commits: tuple[str, ...]) -> Mapping[str, MergeSize]:
+    """Return the sizes of merges in one look at git; commits that it lacks are left out."""
+    given = "\n".join(commits).encode()
+    listed = _git(root, MERGES, most=None, given=given) if commits else None
+    return {
+        commit: MergeSize(
+            len(files),
+            sum(one.added or 0 for one in files),
+            sum(one.removed or 0 for one in files),
+            frozenset(one.path for one in files if one.status != "A"),
+        )
+        for commit, files in _listed((listed or b"").split(b"\0")[:-1]).items()
+    }
+
+
 def _changes(
-    place: Path, commits: Sequence[str], base: str, *, with_new: bool = False
+    place: Path,
+    commits: Sequence[str],
+    base: str,
+    paths: Sequence[str] = (),
+    *,
+    most: int = LONGEST,
+    with_new: bool = False,
 ) -> FileChanges:
-    data = _git(place, [*DIFF, *commits, "--"]) if commits else None
+    words = [*DIFF, *commits, "--", *paths]
+    data = _git(place, words, most=LONGEST + most) if commits else None
     if data is None:
         return FileChanges("", problem=NO_GIT)
-    found, listed = [*_parsed(data.decode("utf-8", "surrogateescape"))], []
-    if len(data) == LONGEST and found:
-        listed = [*_numbers(_git(place, [*DIFF, "--numstat", "-z", *commits, "--"]) or b"")]
-        last = found.pop()
-        known = next((one for one in listed if one.name == last.name), last)
-        found.append(replace(last, added=known.added, removed=known.removed, cut=True))
+    listing, is_whole, patch = data.partition(b"\0\0")
+    fields = listing.split(b"\0")
+    listed = _listed(fields if is_whole else fields[:-1]).get("", [])
+    found = [*_with_lines(listed, patch[:most])]
+    rest = listed[len(found) :]
     if with_new:
         found += _new_files(place, LONGEST - len(data))
-    files, room = [], LINES
+    files, room = list[ChangedFile](), LINES
     for one in found[:FILES]:
-        files.append(replace(one, lines=one.lines[:room], cut=one.cut or len(one.lines) > room))
-        room -= len(files[-1].lines)
-    rest = {one.name: replace(one, lines=()) for one in (*listed, *found[FILES:])}
-    for one in files:
-        rest.pop(one.name, None)
-    more = tuple(rest.values())
-    return FileChanges(base, tuple(files), more[:NAMES], len(more[NAMES:]))
+        lines = one.lines[:room]
+        is_cut = sum(kind in {"a", "d"} for kind, _ in lines) < (one.added or 0) + (
+            one.removed or 0
+        )
+        files.append(replace(one, lines=lines, cut=one.cut or is_cut))
+        room -= len(lines)
+    more = [*(replace(one, lines=()) for one in found[FILES:]), *rest]
+    return FileChanges(base, tuple(files), tuple(more[:NAMES]), len(more[NAMES:]))
 
 
-def _git(place: Path, words: Sequence[str]) -> bytes | None:
+def _git(
+    place: Path, words: Sequence[str], *, most: int | None = LONGEST, given: bytes = b""
+) -> bytes | None:
     """Return the beginning of git's answer in the repository around a folder, None without one."""
     repository = repository_of(str(place))
     try:
         if repository is None:
             return None
-        done = run_git(repository, words, settings=EACH_FILE, most=LONGEST)
+        done = run_git(repository, words, settings=EACH_FILE, given=given, most=most)
     except (OSError, ValueError):  # no git, or a NUL in a name
         return None
     return None if done.code else done.output
@@ -141,35 +205,49 @@ def _commit(place: Path, *words: str) -> str:
     return found if COMMIT.fullmatch(found) else ""
 
 
-def _parsed(text: str) -> Iterator[ChangedFile]:
-    """Yield the files of a diff by their names in git; a last line without an end is left out."""
-    for part in BEGIN.split(text)[1:]:
-        head, hunk, body = part.partition("\n@@")
-        facts = dict(FACT.findall(head))
-        first = head.partition("\n")[0]  # `a/NAME b/NAME`, unless the file is renamed
-        names = [_name(first[: len(first) // 2])[2:]]
-        if "rename to" in facts:
-            names = [_name(facts["rename from"]), _name(facts["rename to"])]
-        notes = {
-            "new file mode": "new" + MODES.get(facts.get("new file mode", ""), ""),
-            "deleted file mode": "deleted",
-            "rename from": f"renamed from {_path(names[0])}",
-            "new mode": f"mode {facts.get('old mode')} to {facts.get('new mode')}",
-            "Binary": "binary",
-        }
-        note = ", ".join(words for fact, words in notes.items() if fact in facts)
-        lines = _lines(f"@@{body}".split("\n")[:-1] if hunk else [])
-        numbers = [sum(kind == sign for kind, _ in lines) for sign in "ad"]
-        yield _file(names, note, (None, None) if "Binary" in facts else numbers, lines)
-
-
-def _numbers(listed: bytes) -> Iterator[ChangedFile]:
-    """Yield the files of `git diff --numstat -z`; a last one without an end is left out."""
-    fields = iter(listed.split(b"\0")[:-1])
+def _listed(listing: Iterable[bytes]) -> dict[str, list[ChangedFile]]:
+    """Return the files in fields of `--raw --numstat -z` by commit, "" without one."""
+    fields, commit = iter(listing), ""
+    found: dict[str, dict[bytes, ChangedFile]] = {}
     for field in fields:
-        added, removed, name = field.split(b"\t", 2)  # or no name, and two behind it
-        names = [name] if name else [next(fields, b""), next(fields, b"")]
-        yield _file(names, "", [int(one) if one.isdigit() else None for one in (added, removed)])
+        text = field.decode("utf-8", "surrogateescape").strip("\n")
+        files = found.setdefault(commit, {})
+        if COMMIT.fullmatch(text):
+            commit = text
+            found[commit] = {}
+        elif text.startswith(":"):
+            old, new, _, _, status = text[1:].split(" ")
+            names = [*islice(fields, 2 if status[0] in "RC" else 1)]
+            paths = [*map(_path, names)]
+            note = {"A": f"new{MODES.get(new, '')}", "D": "deleted"}.get(status[0], "")
+            if not note:
+                facts = [f"renamed from {one}" for one in paths[:-1]]
+                note = ", ".join(facts + [f"mode {old} to {new}"] * (old != new))
+            is_test = any(map(TEST.search, paths))
+            files |= {
+                name: ChangedFile(paths[-1], status[0], note, test=is_test) for name in names[-1:]
+            }
+        elif text:
+            added, removed, _ = text.split("\t", 2)
+            name = field.split(b"\t", 2)[2] or [*islice(fields, 2), b"", b""][1]
+            file = files.get(name)
+            if file and added == "-":
+                files[name] = replace(file, note=f"{file.note}, binary".removeprefix(", "))
+            elif file:
+                files[name] = replace(file, added=int(added), removed=int(removed))
+    return {commit: [*files.values()] for commit, files in found.items()}
+
+
+def _with_lines(files: Iterable[ChangedFile], patch: bytes) -> Iterator[ChangedFile]:
+    """Yield the files with their lines in a patch; a last line without an end is left out."""
+    parts = iter(BEGIN.split(patch)[1:])
+    for file in files:
+        own = [*islice(parts, 2 if file.status == "T" else 1)]
+        if not own:
+            return
+        hunks = (part.partition(b"\n@@") for part in own)
+        text = b"".join(b"@@" + body for _, mark, body in hunks if mark)
+        yield replace(file, lines=_lines(_text(text).split("\n")[:-1]))
 
 
 def _new_files(place: Path, room: int) -> Iterator[ChangedFile]:
@@ -178,30 +256,23 @@ def _new_files(place: Path, room: int) -> Iterator[ChangedFile]:
     repository = repository_of(str(place))
     top = place if repository is None else Path(repository.top)
     for name in listed.split(b"\0")[:-1]:
-        path = top / os.fsdecode(name)
+        path = _path(name)
+        file = ChangedFile(path, "A", "new", test=bool(TEST.search(path)))
         try:
-            data, size = read_file(str(path), max(min(room, LARGEST_NEW), 0), links=False)
+            most = max(min(room, LARGEST_NEW), 0)
+            data, size = read_file(str(top / os.fsdecode(name)), most, links=False)
         except OSError:
-            yield _file([name], "new, not a readable file", (None, None))  # such as a link
+            yield replace(file, note="new, not a readable file")  # such as a link
             continue
         room -= len(data)
-        is_binary, is_cut = b"\0" in data, size > len(data)
-        texts = data.decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
-        lines = _lines(f"+{one}" for one in texts) if data and not is_binary else ()
-        numbers = (None, None) if is_binary else (None if is_cut else len(lines), 0)
-        found = _file([name], "new, binary" if is_binary else "new", numbers, lines)
-        yield replace(found, cut=is_cut)
-
-
-def _file(
-    names: Sequence[bytes],
-    note: str,
-    numbers: Sequence[int | None],
-    lines: tuple[tuple[str, str], ...] = (),
-) -> ChangedFile:
-    (added, removed), paths = numbers, [*map(_path, names)]
-    is_test = any(map(TEST.search, paths))
-    return ChangedFile(names[-1], paths[-1], note, added, removed, is_test, lines)
+        if b"\0" in data:
+            yield replace(file, note="new, binary")
+            continue
+        texts = _text(data).removesuffix("\n").split("\n") if data else []
+        is_cut = size > len(data)
+        added, removed = (None, None) if is_cut else (len(texts), 0)
+        lines = _lines(f"+{one}" for one in texts)
+        yield replace(file, added=added, removed=removed, lines=lines, cut=is_cut)
 
 
 def _lines(lines: Iterable[str]) -> tuple[tuple[str, str], ...]:
@@ -213,16 +284,9 @@ def _lines(lines: Iterable[str]) -> tuple[tuple[str, str], ...]:
     return tuple((KINDS.get(one[:1], ""), "\t".join(map(one_line, one.split("\t")))) for one in cut)
 
 
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
 def _path(name: bytes) -> str:
-    return line(name.decode("utf-8", "surrogateescape"), 2 * LINE)
-
-
-def _name(text: str) -> bytes:
-    """Return the bytes of a name in a diff; git quotes special characters."""
-    raw = text.encode("utf-8", "surrogateescape")
-    return ESCAPE.sub(_character, raw[1:-1]) if raw.startswith(b'"') else raw
-
-
-def _character(found: re.Match[bytes]) -> bytes:
-    code = found[1]
-    return bytes([int(code, 8) if code[1:] else ESCAPED.get(code[0], code[0])])
+    return line(_text(name), 2 * LINE)

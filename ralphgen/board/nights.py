@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from ralphgen.board.charts import Picture, SessionSpan, timeline
 from ralphgen.board.live import read_claims
@@ -13,7 +14,8 @@ from ralphgen.board.text import moment
 from ralphgen.ledger.record import RecordReader, SessionRecord
 from ralphgen.loop.cost import Costs
 from ralphgen.loop.record import StoredLoop, read_events, stored_loops
-from ralphgen.runtime.tasks.claims import is_live
+from ralphgen.runtime.engine.ledger import DONE
+from ralphgen.runtime.tasks.claims import BLOCKED, is_live
 from ralphgen.sessions.claims import ASKED
 
 GAP = timedelta(hours=6)  # between two nights
@@ -21,11 +23,9 @@ DAY = timedelta(days=1)
 WEEK = 7  # days
 LATE, EARLY = 20, 6  # hours of a night
 TAIL = 64 * 1024  # bytes of a loop's last events
-DONE, BLOCKED = "done", "blocked"
 
 
-@dataclass(frozen=True, slots=True)
-class LoopSpan:
+class LoopSpan(NamedTuple):
     """The time of a loop, its budget in US dollars, and whether it wrote that it stopped."""
 
     begin: datetime
@@ -33,14 +33,14 @@ class LoopSpan:
     budget: float | None = None
     is_running: bool = False
     has_stopped: bool = True
-    loop_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Night:
     """Sessions without a long gap, oldest first; `median` is of their known costs.
 
-    `kinds` are the outcomes by session, as in `charts.OUTCOMES`, and `done` the finished tasks.
+    `kinds` are the outcomes by session, as in `charts.OUTCOMES`. `done` are the finished tasks, and
+    `left` the others that were worked on.
     """
 
     begin: datetime
@@ -48,39 +48,32 @@ class Night:
     sessions: tuple[SessionRecord, ...]
     kinds: Mapping[str, str]
     done: frozenset[int]
+    left: frozenset[int]
     cost: str
     median: float | None
     budget: float | None
     is_running: bool
 
-    @property
-    def left(self) -> frozenset[int]:
-        """Return the tasks that were worked on, and not finished."""
-        tasks = {one.task_id for one in self.sessions if one.task_id is not None}
-        return frozenset(tasks - self.done)
-
     def name(self, now: datetime | None = None) -> str:
         """Return its name at a local time, such as `Last night`."""
         now = now or datetime.now(UTC).astimezone()
         begin, end = (one.astimezone(now.tzinfo) for one in (self.begin, self.end))
+        is_night = begin.date() < end.date() or begin.hour >= LATE or end.hour < EARLY
         if self.is_running:
             return "So far"
-        if now - end < DAY and (
-            begin.date() < end.date() or begin.hour >= LATE or end.hour < EARLY
-        ):
+        if now - end < DAY and is_night:
             return "Last night"
         days = (now.date() - end.date()).days
-        return {0: "Today", 1: "Yesterday"}.get(
-            days, f"{end:%A}" if days < WEEK else f"{end:%d %b}"
-        )
+        named = {0: "Today", 1: "Yesterday"}
+        return named.get(days, f"{end:%A}" if days < WEEK else f"{end:%d %b}")
 
     def picture(self, titles: Mapping[int, str]) -> Picture:
         """Return its sessions on a time axis."""
         spans = [
             SessionSpan(
-                f"#{one.task_id} {titles.get(one.task_id or 0, '')}" if one.task_id else one.recipe,
+                f"#{one.task_id} {titles.get(one.task_id, '')}" if one.task_id else one.recipe,
                 begun.astimezone(),
-                ended if (ended := local(one.ended)) else None,
+                local(one.ended),
                 self.kinds[one.session_id],
             )
             for one in self.sessions
@@ -91,52 +84,49 @@ class Night:
 
 def nights(
     sessions: Iterable[SessionRecord],
-    spans: Sequence[LoopSpan] = (),
+    loops: Sequence[LoopSpan] = (),
     active: Collection[str] = (),
     merging: Collection[int] = (),
 ) -> tuple[Night, ...]:
     """Return the nights of some sessions, the newest first.
 
-    A night ends before a gap, unless one loop spans it. `active` are the sessions at work.
+    A night ends before a gap, unless one loop spans it. `active` are the sessions at work, and
+    `merging` the tasks in the merge queue.
     """
-    found: list[list[tuple[datetime, datetime, SessionRecord]]] = []
-    latest: datetime | None = None
-    for begun, one in sorted(
-        ((begun, one) for one in sessions if (begun := moment(one.started)) is not None),
-        key=lambda pair: pair[0],
-    ):
-        last, ended = latest, moment(one.ended) or begun
-        if last is None or not (
-            begun - last < GAP or any(span.begin <= last and begun <= span.end for span in spans)
-        ):
+    found: list[list[SessionRecord]] = []
+    end = datetime.min.replace(tzinfo=UTC)
+    timed = ((begun, one) for one in sessions if (begun := moment(one.started)) is not None)
+    for begun, one in sorted(timed, key=lambda pair: pair[0]):
+        is_one = begun - end < GAP or any(loop.begin <= end <= begun <= loop.end for loop in loops)
+        if not (found and is_one):
             found.append([])
-            latest = begun
-        found[-1].append((begun, ended, one))
-        latest = max(latest or begun, ended)
-    return tuple(_night(rows, spans, active, merging) for rows in reversed(found))
+            end = begun
+        found[-1].append(one)
+        end = max(end, moment(one.ended) or begun)
+    return tuple(_night(rows, loops, active, merging) for rows in reversed(found))
 
 
 def _night(
-    times: Sequence[tuple[datetime, datetime, SessionRecord]],
-    spans: Sequence[LoopSpan],
+    rows: Sequence[SessionRecord],
+    loops: Sequence[LoopSpan],
     active: Collection[str],
     merging: Collection[int],
 ) -> Night:
-    rows = tuple(one for _, _, one in times)
+    times = [at for one in rows for text in (one.started, one.ended) if (at := moment(text))]
+    begin, end = min(times), max(times)
+    own = [loop for loop in loops if loop.begin <= end and loop.end >= begin]
     kinds = {one.session_id: _kind(one, active, merging) for one in rows}
-    begin, end = times[0][0], max(ended for _, ended, _ in times)
-    own = [span for span in spans if span.begin <= end and span.end >= begin]
-    is_running = any(kind == "run" for kind in kinds.values()) or any(one.is_running for one in own)
-    budgets = [one.budget for one in own if one.budget is not None]
+    is_running = "run" in kinds.values() or any(loop.is_running for loop in own)
+    budgets = [loop.budget for loop in own if loop.budget is not None]
     known = [one.cost_usd for one in rows if one.cost_usd is not None]
-    last = {one.task_id: one for one in rows}
-    finished = (task for task, one in last.items() if task and kinds[one.session_id] == "done")
+    last = {one.task_id: kinds[one.session_id] for one in rows if one.task_id is not None}
     return Night(
         begin,
         max(end, datetime.now(UTC)) if is_running else end,
-        rows,
+        tuple(rows),
         kinds,
-        frozenset(finished),
+        frozenset(task for task, kind in last.items() if kind == "done"),
+        frozenset(task for task, kind in last.items() if kind != "done"),
         cost_of(rows, active),
         median(known) if len(known) > 1 else None,
         sum(budgets) if budgets and len(budgets) == len(own) else None,
@@ -178,13 +168,12 @@ def loop_spans(root: Path) -> tuple[LoopSpan, ...]:
 
 def _span(loop: StoredLoop) -> LoopSpan | None:
     events = read_events(loop, TAIL)
-    begin = moment(events[0].get("time")) if events else None
-    if begin is None:
+    times = [at for one in events if (at := moment(one.get("time")))]
+    if not times:
         return None
-    end = begin if not loop.running else datetime.now(UTC)
-    end = max([end, *(found for one in events if (found := moment(one.get("time"))))])
+    end = max([*times, *([datetime.now(UTC)] if loop.running else [])])
     options = events[0].get("options")
     budget = options.get("max_cost") if isinstance(options, dict) else None
-    has_stopped = any(one["event"] == "stop" for one in events)
     number = float(budget) if isinstance(budget, int | float) else None
-    return LoopSpan(begin, end, number, loop.running, has_stopped, loop.loop_id)
+    has_stopped = any(one["event"] == "stop" for one in events)
+    return LoopSpan(times[0], end, number, loop.running, has_stopped)

@@ -2,28 +2,26 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from hashlib import sha256
-from typing import Any
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 from ralphgen.agents.adapters import KNOWN
+from ralphgen.board.nights import cost_of
 from ralphgen.board.text import line, moment, paragraph
 from ralphgen.kits.ralph.rows import Rows
-from ralphgen.ledger.record import CheckRecord, JournalEntry, SessionRecord, changes_of
-from ralphgen.loop.cost import cost_words
+from ralphgen.ledger.record import HIDDEN, CheckRecord, JournalEntry, SessionRecord, changes_of
 from ralphgen.runtime.engine.ledger import DONE
 from ralphgen.runtime.tasks.rows import decode_strings
 from ralphgen.runtime.tasks.status import IMPORTED, OVERRULED, RESTORED
-from ralphgen.sessions.questions import OpenQuestion
 
+Row = Mapping[str, Any]
 Hidden = Callable[[str, str], bool]
 """Returns whether the config hides a column of a table."""
-Row = Mapping[str, Any]
-HIDDEN = "(hidden)"
 FILES, TAIL = 20, 4_000  # file names of a check, and characters of its output
 LONGEST, LONGEST_VALUE = 50_000, 300  # characters of a text, and of a changed value
 SHORT = 7  # digits of a commit
-LONGEST_ID = 200  # characters of a session in a link
 SILENT = frozenset({"status", "updated", "completed", "blocked_by"})
 """Columns that a change of the status sets too."""
 SIGNED = ("answer", "send-back")  # tools whose comments repeat an answer or a review
@@ -37,39 +35,24 @@ VERDICTS = {
     "sent back": "sent the work back",
     "undone": "undid the work",
 }
-_QUESTIONS = (
-    "SELECT number, session, asked, question, options, answered, answer, by "
-    "FROM ralphgen_questions WHERE task_id = ? ORDER BY number DESC LIMIT ?"
-)
-_REVIEWS = (
-    "SELECT number, verdict, author, time, note, reverts, by FROM ralphgen_reviews "
-    "WHERE task_id = ? ORDER BY number DESC LIMIT ?"
-)
-_MERGES = (
-    "SELECT number, state, target, ended, merged, reason, tail FROM ralphgen_merges "
-    "WHERE task_id = ? ORDER BY number DESC LIMIT ?"
-)
-_NAMES = "SELECT id, agent, recipe FROM ralphgen_sessions WHERE {among}"
+TABLES = {
+    "questions": "number, session, asked, question, options, answered, answer, by",
+    "reviews": "number, verdict, author, time, note, reverts, by",
+    "merges": "number, state, target, ended, merged, reason, tail",
+}
+NEWEST = "SELECT {} FROM ralphgen_{} WHERE task_id = ? ORDER BY number DESC LIMIT ?"
+NAMES = "SELECT id, agent, recipe FROM ralphgen_sessions"
+BEFORE = datetime.min.replace(tzinfo=UTC)  # the place of an unreadable time
 
 
 @dataclass(frozen=True, slots=True)
 class WorkSession:
-    """A session on the task; unknown texts are empty, and an unknown duration is None.
+    """A session on the task, with its agent, cost and duration; the last is None if unknown."""
 
-    `merged` is the commit that brought its work into the base branch, if any.
-    """
-
-    id: str
+    record: SessionRecord
     agent: str
-    discipline: str
-    started: str
-    ended: str
-    seconds: float | None
-    outcome: str
-    turns: int | None
     cost: str
-    merged: str
-    in_worktree: bool
+    seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +73,7 @@ class ShownCheck:
     tail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
+class Activity(NamedTuple):
     """An entry of the activity: `who` did `what` at a `time`, which may be unreadable.
 
     `text` is Markdown, `tail` the end of an output, and `session` a session to link to.
@@ -105,27 +87,21 @@ class Activity:
     text: str = ""
     tail: str = ""
     session: str = ""
-    columns: tuple[tuple[str, ...], ...] = ()
+    columns: tuple[tuple[str, str, str], ...] = ()
 
 
 def work_session(record: SessionRecord) -> WorkSession:
     """Return a session in its displayed form."""
-    started, ended = moment(record.started), moment(record.ended)
-    known = KNOWN.get(record.agent or "")
-    is_over = record.agent is not None and record.ended is not None
-    is_unknown = is_over and record.cost_usd is None and record.estimated_usd is None
+    values: dict[str, Any] = asdict(record)
+    texts = {name: line(value) for name, value in values.items() if isinstance(value, str)}
+    own = SessionRecord(**(values | texts))
+    started, ended = moment(own.started), moment(own.ended)
+    known = KNOWN.get(own.agent or "")
     return WorkSession(
-        id=record.session_id[:LONGEST_ID],
-        agent=known.title if known else line(record.agent or record.recipe),
-        discipline=line(record.discipline),
-        started=line(record.started),
-        ended=line(record.ended),
-        seconds=max(0.0, (ended - started).total_seconds()) if started and ended else None,
-        outcome=line(record.outcome),
-        turns=record.turns,
-        cost=cost_words(record.cost_usd, record.estimated_usd, int(is_unknown)),
-        merged=line(record.merged),
-        in_worktree=bool(record.worktree),
+        own,
+        known.title if known else own.agent or own.recipe,
+        cost_of([own] if own.ended else []),
+        max(0.0, (ended - started).total_seconds()) if started and ended else None,
     )
 
 
@@ -150,25 +126,18 @@ def shown_check(run: CheckRecord) -> ShownCheck:
 
 def _files(stored: str) -> list[str]:
     """Return the names of files in a JSON list, the first of many."""
-    try:
-        found = json.loads(stored)
-    except (ValueError, RecursionError):
-        found = [stored]
-    listed = found if isinstance(found, list) else [found]
-    more = [f"{len(listed) - FILES} more"] if listed[FILES:] else []
-    return [*map(line, listed[:FILES]), *more]
+    names = [*map(line, shown_items(stored))]
+    return names[:FILES] + [f"{len(names) - FILES} more"] * (len(names) > FILES)
 
 
 def newest_checks(runs: Iterable[ShownCheck]) -> tuple[ShownCheck, ...]:
-    """Return the newest run of each check, by name; `runs` are newest first."""
-    newest: dict[str, ShownCheck] = {}
-    for run in runs:
-        newest.setdefault(run.check or run.verdict, run)
+    """Return the newest run of each check, by name; `runs` are oldest first."""
+    newest = {run.check or run.verdict: run for run in runs}
     return tuple(newest[name] for name in sorted(newest))
 
 
 class TaskRecord:
-    """The newest entries on a task in the database, at most so many of each kind."""
+    """The newest entries on a task, at most so many of each kind, and oldest first."""
 
     def __init__(
         self,
@@ -180,36 +149,35 @@ class TaskRecord:
         *,
         recorded: bool,
     ) -> None:
-        self._is_hidden, self._task, self._sessions = is_hidden, task, sessions
-        self._comments = _comments(rows, task, most)
-        said = [one["id"] for one in self._comments if isinstance(one["id"], int)]
-        self._changes = changes_of(rows, task, said, most) if recorded else []
-        read = rows.execute if recorded else lambda *_: list[Any]()
-        self._questions = read(_QUESTIONS, task, most)
-        self._reviews, self._merges = read(_REVIEWS, task, most), read(_MERGES, task, most)
+        self._is_hidden, self._sessions = is_hidden, sessions
+        self._comments: list[Row] = _comments(rows, task, most)
+        ids = [one["id"] for one in self._comments if isinstance(one["id"], int)]
+        self._changes = changes_of(rows, task, ids, most)[::-1] if recorded else []
         self._made = {
             change.key: change
             for change in self._changes
             if change.before is None and change.table.lower() == "task_comments"
         }
-        ids = {one.session for one in self._changes} | {by for *_, by in self._questions}
-        named = json.dumps(sorted(filter(None, ids)))
-        sql = _NAMES.replace("{among}", rows.connection.sql.among("id", "text"))
-        names = rows.execute(sql, named) if recorded and len(named) > len("[]") else []
+        read: Callable[..., list[Any]] = rows.execute if recorded else lambda *_: list[Any]()
+        self._questions, self._reviews, self._merges = (
+            read(NEWEST.format(columns, table), task, most)[::-1]
+            for table, columns in TABLES.items()
+        )
+        by = {one.session for one in self._changes} | {by for *_, by in self._questions}
+        sql = f"{NAMES} WHERE {rows.connection.sql.among('id', 'text')}"
         self._names = {
             session: "The user" if agent is None and recipe == "manual" else line(agent or recipe)
-            for session, agent, recipe in names
+            for session, agent, recipe in read(sql, json.dumps(sorted(filter(None, by))))
         }
-        self._names |= {one.id: one.agent for one in sessions}
+        self._names |= {one.record.session_id: one.agent for one in sessions}
         self._names |= {by: line(author) for _, _, author, *_, by in self._reviews}
 
-    def open_question(self) -> OpenQuestion | None:
+    def open_question(self) -> Mapping[str, Any] | None:
         """Return the open question, or None."""
-        for number, session, asked, text, options, answered, *_ in self._questions:
+        for number, _, asked, text, options, answered, *_ in reversed(self._questions):
             if answered is None:
-                return OpenQuestion(
-                    number, self._task, "", session, line(asked), _text(text), shown_items(options)
-                )
+                told = {"asked": line(asked), "question": _text(text)}
+                return {"number": number, **told, "options": shown_items(options)}
         return None
 
     def last_words(self, work: WorkSession | None, status: str) -> Row | None:
@@ -217,32 +185,37 @@ class TaskRecord:
 
         Without a record of who wrote what, it is the last one until its end.
         """
-        if DONE not in ((status,) if work is None else (work.outcome,)):
+        if (status if work is None else work.record.outcome) != DONE:
             return None
-        for one in self._comments:
+        for one in reversed(self._comments):
             made = self._made.get(str(one["id"]))
-            is_last = work is None or (made is not None and made.session == work.id)
-            if made is None and work is not None:
-                is_last = work.started <= line(one.get("created")) <= work.ended
-            if is_last:
+            if work is None or (made is not None and made.session == work.record.session_id):
+                return one
+            began, ended = work.record.started, work.record.ended or ""
+            if made is None and began <= line(one.get("created")) <= ended:
                 return one
         return None
 
-    def entries(self, runs: Iterable[ShownCheck], ending: Row | None) -> Iterator[Activity]:
-        """Yield sessions, changes, checks and comments but the `ending`, each oldest first."""
-        for own in reversed(self._sessions):
-            role = f" as {own.discipline}" if own.discipline else ""
-            yield Activity(
-                _key("begin", own.id), own.started, own.agent, f"started{role}", session=own.id
-            )
+    def activity(self, runs: Iterable[ShownCheck], ending: Row | None) -> list[Activity]:
+        """Return everything but the comment `ending`, in the order of time."""
+        found = [*self._work(runs), *self._commented(ending), *self._decided()]
+        return sorted(found, key=lambda one: moment(one.time) or BEFORE)
+
+    def _work(self, runs: Iterable[ShownCheck]) -> Iterator[Activity]:
+        """Yield the beginnings of sessions, changes of rows, and checks."""
+        for agent, own in ((one.agent, one.record) for one in self._sessions):
+            name, role = own.session_id, f" as {own.discipline}" if own.discipline else ""
+            yield Activity(f"begin-{name}", own.started, agent, f"started{role}", session=name)
         made = {one.number for one in self._made.values()}
-        yield from (self._change(one) for one in reversed(self._changes) if one.number not in made)
-        for run in reversed([*runs]):
+        yield from (self._change(one) for one in self._changes if one.number not in made)
+        for run in runs:
             who = "Checks" if run.check else self._names.get(run.session, "The user")
             what = f"{run.check}: {run.verdict}" if run.check else run.verdict
             what += f", after changes of {', '.join(run.files)}" if run.files else ""
             yield Activity(f"run-{run.number}", run.started, who, what, tail=run.tail)
-        for one in reversed(self._comments):
+
+    def _commented(self, ending: Row | None) -> Iterator[Activity]:
+        for one in self._comments:
             change = self._made.get(str(one["id"]))
             if one is ending or (change is not None and change.tool in SIGNED):
                 continue
@@ -251,71 +224,86 @@ class TaskRecord:
             facts = [line(one.get(name)) for name in ("discipline", "priority")]
             more = ", ".join(fact for fact in facts if fact and fact != who)
             what = f"commented ({more})" if more else "commented"
-            yield Activity(_key("comment", one["id"]), time, who, what, _text(one["body"]))
+            yield Activity(f"comment-{line(one['id'])}", time, who, what, _text(one["body"]))
 
-    def decisions(self) -> Iterator[Activity]:
+    def _decided(self) -> Iterator[Activity]:
         """Yield questions with their answers, ends of sessions, merges and reviews."""
-        for number, session, asked, text, _, answered, answer, by in reversed(self._questions):
+        for number, session, asked, text, _, answered, answer, by in self._questions:
             who = self._names.get(session, "An agent")
             yield Activity(f"question-{number}", line(asked), who, "asked", _text(text))
             if answered is not None:
                 what = "answered" if answer is not None else "withdrew the question"
                 key, who = f"answer-{number}", self._who(by)
                 yield Activity(key, line(answered), who, what, _text(answer))
-        for own in reversed(self._sessions):
-            what = f"ended: {own.outcome or 'unknown'}"
-            if own.merged and not self._merges:
-                what += f", merged as {own.merged[:SHORT]}"
+        for own in (one for one in self._sessions if one.record.ended):
+            name, end, merged = own.record.session_id, own.record.ended or "", own.record.merged
+            what = f"ended: {own.record.outcome or 'unknown'}"
+            what += f", merged as {merged[:SHORT]}" if merged and not self._merges else ""
             what += f" ({own.cost})" if own.cost else ""
-            if own.ended:
-                yield Activity(_key("end", own.id), own.ended, own.agent, what)
-        for number, state, target, ended, merged, reason, tail in reversed(self._merges):
+            yield Activity(f"end-{name}", end, own.agent, what)
+        for number, state, target, ended, merged, reason, tail in self._merges:
             what = f"merged it into {line(target)} as {line(merged)[:SHORT]}"
-            if not merged:
-                what = f"{line(state)} the work"
-            key, end = f"merge-{number}", paragraph(tail, TAIL)
+            what = what if merged else f"{line(state)} the work"
             if ended:
-                yield Activity(key, line(ended), "The merge queue", what, _text(reason), end)
-        for number, verdict, author, time, note, reverts, _ in reversed(self._reviews):
+                facts = (line(ended), "The merge queue", what, _text(reason))
+                yield Activity(f"merge-{number}", *facts, paragraph(tail, TAIL))
+        for number, verdict, author, time, note, reverts, _ in self._reviews:
             what = VERDICTS.get(verdict, line(verdict))
             what += f", by the commit {line(reverts)[:SHORT]}" if reverts else ""
             yield Activity(f"review-{number}", line(time), line(author), what, _text(note))
 
     def _change(self, change: JournalEntry) -> Activity:
-        sides = [
-            {
-                name: HIDDEN if self._is_hidden(change.table, name) else value
-                for name, value in _columns(side).items()
-            }
-            for side in (change.before, change.after)
-        ]
-        before, after = sides
+        columns = changed_columns(change, self._is_hidden)
+        after = {name: value for name, _, value in columns}
         is_task, is_edit = (
             change.table.lower() == "tasks",
             None not in (change.before, change.after),
         )
-        names = [name for name in {**before, **after} if not (is_task and name in SILENT)]
-        columns = tuple((line(name), *(_value(one.get(name)) for one in sides)) for name in names)
+        if is_task:
+            columns = tuple(one for one in columns if one[0] not in SILENT)
         what = f"changed {', '.join(name.replace('_', ' ') for name, *_ in columns)}"
-        if is_edit and is_task and "status" in after:
-            more = f", and {what}" if columns else ""
-            what = f"set the status to {line(after['status']).replace('_', ' ')}{more}"
-        elif not is_edit or not is_task:
+        reason = ""
+        if is_task and is_edit:
+            if "status" in after:
+                more = f", and {what}" if columns else ""
+                what = f"set the status to {after['status'].replace('_', ' ')}{more}"
+            reason = after.get("blocked_by", "")
+        else:
             verb = "edited" if is_edit else "deleted" if change.after is None else "created"
             what = f"{verb} {'the task' if is_task else 'a comment'}"
-        reason = after.get("blocked_by") if is_task and is_edit else ""
-        if reason in {text for _, _, _, text, *_ in self._questions}:
+        if reason in {paragraph(text, LONGEST_VALUE) for _, _, _, text, *_ in self._questions}:
             reason = ""
         key, time = f"change-{change.number}", line(change.time)
-        return Activity(key, time, self._who(change.session), what, _text(reason), columns=columns)
+        return Activity(key, time, self._who(change.session), what, reason, columns=columns)
 
     def _who(self, session: str | None) -> str:
         return self._names.get(session or "", "Another program")
 
 
-def _key(kind: str, identity: object) -> str:
-    """Return the id of an element for a row that any text identifies."""
-    return f"{kind}-{sha256(str(identity).encode(errors='replace')).hexdigest()[:12]}"
+def changed_columns(change: JournalEntry, is_hidden: Hidden) -> tuple[tuple[str, str, str], ...]:
+    """Return the changed columns of a row: name, value before, value after.
+
+    Of hidden columns only the names are shown.
+    """
+    before, after = map(_columns, (change.before, change.after))
+
+    def value(side: Mapping[str, object], name: str) -> str:
+        found = side.get(name)
+        if is_hidden(change.table, name) and found is not None:
+            return HIDDEN
+        text = found if isinstance(found, str) or found is None else json.dumps(found)
+        return paragraph(text, LONGEST_VALUE)
+
+    names = {**before, **after}
+    return tuple((line(name), value(before, name), value(after, name)) for name in names)
+
+
+def _columns(stored: str | None) -> Mapping[str, object]:
+    """Return the columns of one side of a change; other text is shown literally."""
+    with suppress(ValueError, RecursionError):
+        found = json.loads(stored or "{}")
+        return found if isinstance(found, dict) else {"": stored}
+    return {"": stored}
 
 
 def _text(value: object) -> str:
@@ -325,32 +313,15 @@ def _text(value: object) -> str:
 def shown_items(value: object) -> tuple[str, ...]:
     """Return the texts of a stored list; an unreadable one is a single text."""
     decoded = decode_strings(value)
-    items = decoded.values if decoded.readable else [value]
-    return tuple(paragraph(one, LONGEST) for one in items)
+    return tuple(map(_text, decoded.values if decoded.readable else [value]))
 
 
-def _comments(rows: Rows, task: int, most: int) -> list[dict[str, Any]]:
-    """Return the last comments on a task, the newest first; none without such a table."""
+def _comments(rows: Rows, task: int, most: int) -> list[Row]:
+    """Return the last comments on a task, oldest first; none without such a table."""
     if rows.lacks("task_comments", "id", "task_id", "body"):
         return []
     optional = rows.chosen("task_comments", "author", "discipline", "priority", "created")
     columns = ["id", "body", *optional]
     rest = "WHERE task_id = ? ORDER BY id DESC LIMIT ?"
     read = rows.read("task_comments", columns, rest, task, most)
-    return [dict(zip(columns, row, strict=True)) for row in read]
-
-
-def _columns(stored: str | None) -> dict[str, object]:
-    """Return the columns of one side of a change; other text is shown literally."""
-    if stored is None:
-        return {}
-    try:
-        found = json.loads(stored)
-    except (ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else {"": stored}
-
-
-def _value(value: object) -> str:
-    text = value if isinstance(value, str) or value is None else json.dumps(value)
-    return paragraph(text, LONGEST_VALUE)
+    return [dict(zip(columns, row, strict=True)) for row in reversed(read)]

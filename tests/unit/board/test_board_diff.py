@@ -111,15 +111,15 @@ class TestKinds:
             "tests/test_a.py": ("mode 100644 to 100755", 0, 0),
         } == {path: (one.note, one.added, one.removed) for path, one in view.items()}
 
-    def test_a_file_that_becomes_a_link_is_deleted_and_new(self, root: Path) -> None:
+    def test_a_file_that_becomes_a_link_has_both_contents(self, root: Path) -> None:
         (root / "a.txt").unlink()
         (root / "a.txt").symlink_to("b.txt")
 
         view = merge_diff(root, merged(root))
 
-        assert [("a.txt", "deleted"), ("a.txt", "new, symbolic link")] == [
-            (one.path, one.note) for one in view.files
-        ]
+        (one,) = view.files
+        assert ("a.txt", "mode 100644 to 120000") == (one.path, one.note)
+        assert [("d", "-one"), ("a", "+b.txt")] == [one for one in one.lines if one[0] != "h"]
 
     @pytest.mark.parametrize(
         ("path", "is_test"),
@@ -152,12 +152,11 @@ class TestHostile:
     """Names, contents and settings that an agent can choose."""
 
     @pytest.mark.parametrize("name", HOSTILE)
-    def test_a_name_is_exact_and_shown_on_one_line(self, root: Path, name: str) -> None:
+    def test_a_name_is_shown_on_one_line(self, root: Path, name: str) -> None:
         (root / name.replace("/", "_")).write_text("x\n", encoding="utf-8")
 
         (one,) = merge_diff(root, merged(root)).files
 
-        assert name.replace("/", "_").encode() == one.name
         assert one.path.isprintable()
         assert (("h", "@@ -0,0 +1 @@"), ("a", "+x")) == one.lines
         assert "<script" not in printed(FileChanges("", files=(one,)))
@@ -167,7 +166,7 @@ class TestHostile:
 
         view = merge_diff(root, merged(root))
 
-        assert (b"\xff\n.py", "\\udcff\\n.py") == (view.files[0].name, view.files[0].path)
+        assert "\\udcff\\n.py" == view.files[0].path
         assert "\\udcff" in printed(view)
 
     def test_a_hostile_name_is_renamed(self, root: Path) -> None:
@@ -175,8 +174,7 @@ class TestHostile:
 
         (one,) = merge_diff(root, merged(root)).files
 
-        assert b'x "y"\n.txt' == one.name
-        assert "renamed from b.txt" == one.note
+        assert ('x "y"\\n.txt', "renamed from b.txt") == (one.path, one.note)
 
     def test_contents_cannot_begin_a_file(self, root: Path) -> None:
         text = "x\rdiff --git a/z b/z\u2028diff --git a/y b/y\n\ndiff --git a/x b/x\n@@ -1 +1 @@\n"

@@ -14,10 +14,8 @@ from engines import ENGINES
 from mornings import LEFT, QUESTION, SHIFTS, morning, morning_on
 from proved_projects import git
 
+from ralphgen.board.diff import MergeSize
 from ralphgen.board.inbox import (
-    InboxItem,
-    Items,
-    MergeSize,
     Proof,
     conflict_words,
     flags,
@@ -194,8 +192,8 @@ class TestWords:
         span = LoopSpan(BEGIN, BEGIN, has_stopped=False)
         assert gone([span], BEGIN + timedelta(hours=2)) is not None
         assert gone([span], BEGIN + timedelta(hours=25)) is None
-        assert gone([replace(span, is_running=True)], BEGIN) is None
-        assert gone([replace(span, has_stopped=True), span], BEGIN) is None
+        assert gone([span._replace(is_running=True)], BEGIN) is None
+        assert gone([span._replace(has_stopped=True), span], BEGIN) is None
         assert gone([], BEGIN) is None
 
 
@@ -217,16 +215,13 @@ class TestMorning:
         assert [*range(41, 61)] == [*items.drafts]
         assert (6, 1) == (items.stopping, items.retried)
 
-        question, conflict = items.of(14), items.of(17)
-        assert isinstance(question, InboxItem)
-        assert isinstance(conflict, InboxItem)
+        question, conflict = items.by_task[14], items.by_task[17]
         assert (QUESTION, "$0.86", "Tide charts") == (question.why, question.cost, question.feature)
-        assert "ralph/task-17-2" == conflict.branch
         assert "Finished, but conflicts with main in tidewatch/registry.py" == conflict.why
         assert "Given up after 2 attempts: “tests” failed" == items.stuck[19].why
         assert "which is protected" in items.stuck[22].why
         assert "$1.65" == items.stuck[19].cost
-        assert items.of(20) is None
+        assert 20 not in items.by_task
 
         flagged = {task: one.flags[0].text for task, one in items.reviews.items() if one.flags}
         assert {12: "Cost twice the median", 11: "Changed a test file"} == flagged
@@ -256,7 +251,7 @@ class TestMorning:
         assert not items.questions
         assert 41 not in items.drafts
         assert {13} == items.merging
-        assert items.of(13) is None
+        assert 13 not in items.by_task
 
     def test_a_conflict_without_its_branch_is_stuck(self, root: Path) -> None:
         git(root, "branch", "--delete", "--force", "ralph/task-17-1", "ralph/task-17-2")
@@ -315,8 +310,7 @@ class TestPage:
             time.sleep(0.05)
         assert ["server", "merges"] == [one.key for one in troubles(board, items.waits)]
         view = read_inbox(board, "server")
-        assert view.chosen is not None
-        assert "ralphgen regen" == view.chosen.command
+        assert "ralphgen regen" == view["chosen"].command
         assert "attention" in board.changed_since(1)[1]
 
         with running_board(root) as running:
@@ -403,4 +397,3 @@ class TestPage:
             assert "1 task is ready" in page
             query(root, "UPDATE tasks SET status = 'skipped'")
             assert "No task is ready" in board.get()
-        assert Items(has_ledger=False).of(1) is None

@@ -14,29 +14,23 @@ from mornings import CONFLICTING, OPTIONS, morning, morning_on
 from postgresql import needs_postgresql
 from proved_projects import LEDGER, MARKER, git
 
-from ralphgen.board.actions import stored_task
-from ralphgen.board.diff import FileChanges
+from ralphgen.board.diff import FileChanges, conflict_diff
 from ralphgen.board.inbox import read_project
 from ralphgen.board.live import Board
-from ralphgen.board.record import HIDDEN, shown_check
+from ralphgen.board.record import shown_check
 from ralphgen.board.render import render
 from ralphgen.board.review import (
     FIRST,
     MOST,
     TaskView,
     changes_at_once,
-    conflict_in,
-    has_record,
     kept_branch,
-    kept_conflicts,
     page_values,
-    place_of,
-    task_version,
     task_view,
     work_changes,
 )
 from ralphgen.kits.project import Project
-from ralphgen.ledger.record import CheckRecord
+from ralphgen.ledger.record import HIDDEN, CheckRecord
 
 pytestmark = pytest.mark.slow
 
@@ -69,8 +63,7 @@ def seen(root: Path, task: int, most: int = FIRST) -> TaskView:
 
 
 def version(root: Path, task: int) -> str:
-    with Project(root).task_rows() as (rows, _):
-        return task_version(rows, task, stored_task(rows, task), recorded=has_record(rows))
+    return seen(root, task).version
 
 
 def told(view: TaskView) -> list[str]:
@@ -105,12 +98,13 @@ class TestTheWork:
         assert view.work is not None
         assert ("Claude Code", "backend", 43 * 60.0, "done", "$0.65") == (
             view.work.agent,
-            view.work.discipline,
+            view.work.record.discipline,
             view.work.seconds,
-            view.work.outcome,
+            view.work.record.outcome,
             view.work.cost,
         )
-        assert git(night, "rev-parse", view.work.merged).strip() == view.work.merged
+        merged = str(view.work.record.merged)
+        assert git(night, "rev-parse", merged).strip() == merged
         assert view.summary.startswith("Cache tide curves for seven days: finished.")
         assert not any("finished." in one.text for one in view.activity)
         assert [("lint", True, "passed"), ("tests", True, "passed")] == [
@@ -135,11 +129,12 @@ class TestTheWork:
     def test_of_work_in_the_projects_folder_they_are_what_changed_since(self, night: Path) -> None:
         view = seen(night, 11)
         assert view.work is not None
-        own = replace(view, work=replace(view.work, merged="", in_worktree=False))
+        record = replace(view.work.record, merged=None)
+        own = replace(view, work=replace(view.work, record=replace(record, worktree=None)))
         found = work_changes(night, own)
         assert found is not None
         assert f"{view.base}"[:10] == found.base
-        unmerged = replace(own, work=replace(view.work, merged=""))
+        unmerged = replace(own, work=replace(view.work, record=record))
         assert work_changes(night, unmerged) is None
 
     def test_a_large_diff_comes_later(self, board: Running, night: Path) -> None:
@@ -190,7 +185,7 @@ class TestTheWork:
         finished = seen(root, 1).work
         assert last is not None
         assert finished is not None
-        assert ("2026-02", "2026-01") == (last.id, finished.id)
+        assert ("2026-02", "2026-01") == (last.record.session_id, finished.record.session_id)
 
 
 class TestTheDecision:
@@ -229,35 +224,14 @@ class TestTheDecision:
 
     def test_a_conflict_shows_both_sides_and_the_command(self, board: Running, night: Path) -> None:
         branch = kept_branch(night, 17)
-        found = kept_conflicts(night, branch)
+        found = conflict_diff(night, branch)
         assert ("main", [CONFLICTING]) == (found.base, [one.path for one in found.files])
-        assert (("d", '    "task-16",'), ("a", '    "task-17",')) == tuple(
-            one for one in found.files[0].lines if one[0] in "da" and one[0]
-        )
+        lines = [text for _, text in found.files[0].lines]
+        at = lines.index("+<<<<<<< HEAD")
+        assert [" " * 5 + '"task-16",', "+=======", '+    "task-17",'] == lines[at + 1 : at + 4]
+        assert lines[at + 4] == f"+>>>>>>> refs/heads/{branch}"
         assert f"git merge {branch}" in board.get("tasks/17")
-        assert () == kept_conflicts(night, "main").files
-
-    def test_conflicts_far_apart_are_shown_with_the_lines_around_them(self, tmp_path: Path) -> None:
-        root = tmp_path / "a repository"
-        root.mkdir()
-        git(root, "init", "--quiet")
-        clash = "<<<<<<< A\none\n=======\ntwo\n>>>>>>> B\n"
-        text = "same\n".join((clash, *[""] * 19, clash))
-        (root / "a:b.txt").write_text(text, encoding="utf-8")
-        (root / "raw").write_bytes(b"\0")
-        git(root, "add", ".")
-        tree = git(root, "write-tree").strip()
-        sides = {"<<<<<<<": "main", ">>>>>>>": "\u202ework"}
-        found = conflict_in(root, tree, "a:b.txt", sides)
-        assert [("h", "<<<<<<< main"), ("d", "one"), ("h", "======= "), ("a", "two")] == [
-            *found.lines[:4]
-        ]
-        assert ("h", "\u2026") in found.lines
-        assert len(found.lines) == 2 * 5 + 2 * 3 + 1
-        assert ((), "conflict") == (
-            (binary := conflict_in(root, tree, "raw", sides)).lines,
-            binary.note,
-        )
+        assert () == conflict_diff(night, "main").files
 
     def test_attempts_and_the_failed_check_are_shown(self, board: Running) -> None:
         page = board.get("tasks/19?part=pane")
@@ -269,25 +243,19 @@ class TestTheDecision:
         assert "Changed a test file" in board.get("tasks/11?part=pane")
 
     def test_its_place_is_that_in_the_inbox(self, night: Path) -> None:
-        items = read_project(night)
-        order = [*items.questions, *items.conflicts, *items.stuck, *items.reviews, *items.drafts]
-        first, last = place_of(items, order[0]), place_of(items, order[-1])
-        assert first is not None
-        assert (1, len(order), 0, order[1]) == (
-            *(first.number, first.total),
-            *(first.previous, first.next),
+        order = [*read_project(night).by_task]
+        first, last, other = (
+            page_values(Board(night), task, {})["place"] for task in (order[0], order[-1], 27)
         )
-        assert last is not None
-        assert (len(order), order[-2], 0) == (last.number, last.previous, last.next)
-        assert place_of(items, 27) is None
+        assert (1, len(order), 0, order[1]) == first
+        assert (len(order), len(order), order[-2], 0) == last
+        assert other is None
 
     def test_a_live_claim_and_the_merge_queue_are_named(self, root: Path) -> None:
         query(root, CLAIM)
         query(root, MERGE)
-        held = seen(root, 1).hold
-        assert held is not None
-        assert ("2026-02-10T17:56:00Z", True) == (held.since, held.live)
-        assert seen(root, 2).merging
+        assert seen(root, 1).is_held
+        assert seen(root, 2).is_merging
         with running_board(root) as running:
             assert "An agent works on it" in running.get("tasks/1")
             assert "merging" in running.get("tasks/2")
@@ -299,7 +267,7 @@ class TestAround:
     def test_both_directions_have_their_status(self, night: Path) -> None:
         view = seen(night, 27)
         assert [(22, "blocked", True), (15, "done", False)] == [
-            (one.id, one.status, one.waits) for one in view.waits_for
+            (one.id, one.status, one.waits) for one in view.waits_for or ()
         ]
         assert [(34, "pending", True)] == [(one.id, one.status, one.waits) for one in view.holds_up]
         assert [(13, False), (18, False)] == [
@@ -311,23 +279,25 @@ class TestAround:
         query(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
         query(root, MERGE)
         assert [(2, "not merged yet", True), (99, "", True)] == [
-            (one.id, one.status, one.waits) for one in seen(root, 1).waits_for
+            (one.id, one.status, one.waits) for one in seen(root, 1).waits_for or ()
         ]
 
     def test_what_it_waits_for_may_be_unreadable(self, tmp_path: Path) -> None:
         root = create_project(tmp_path / "p")
         query(root, "UPDATE tasks SET depends_on = '[1,' WHERE id = 2")
         view = seen(root, 2)
-        assert ((), "[1,") == (view.waits_for, view.unreadable)
+        assert view.waits_for is None
+        with running_board(root) as running:
+            assert "[1," in running.get("tasks/2")
 
     def test_every_other_column_is_a_field_and_learnings_are_folded(self, night: Path) -> None:
         view = seen(night, 11)
-        fields = {one.label: one.text or one.items for one in view.fields}
+        fields = dict(view.fields)
         assert "human" == fields["Provenance"]
         assert not {"Title", "Description", "Status", "Depends on"} & {*fields}
-        assert view.feature.learnings
-        assert "Tide charts" == view.feature.title
-        assert ["System prompt"] == [one.label for one in view.discipline.fields]
+        assert "Tide charts" == view.feature[1]
+        assert dict(view.feature[2])["Learnings"]
+        assert ["System prompt"] == [label for label, _ in view.discipline[2]]
 
     @pytest.mark.parametrize("schema", ["a0", "b6"])
     def test_a_database_without_optional_columns_is_shown(
