@@ -1,4 +1,4 @@
-"""Wrong command lines, a case a line in `wrong_commands.txt`: exit code, words, parts of the error."""
+"""Wrong command lines: a case a line in `wrong_commands.txt`, with its exit code and error."""
 
 import shlex
 import sqlite3
