@@ -283,6 +283,10 @@ class MergeQueue:
         """Return the waiting entries, in order."""
         return self._rows.waiting()
 
+    def has(self, entry: QueuedMerge) -> bool:
+        """Return whether this repository has the work of an entry."""
+        return self._git.commit(entry.work) is not None
+
     def empty(self) -> bool:
         """Merge what waits, until nothing is left or nothing can be merged now.
 
@@ -468,12 +472,10 @@ class MergeQueue:
             if reason := self._skipped.get(entry.number):
                 self._left_reason = reason
                 continue
-            if entry.worker is not None and self._git.commit(entry.work) is None:
+            if entry.worker is not None and not self.has(entry):
                 self._fetch(entry)
-            if self._git.commit(entry.work) is None:
+            if not self.has(entry):
                 self._left_reason = ELSEWHERE
-                if entry.reason != ELSEWHERE:
-                    self._rows.note([entry.number], ELSEWHERE)
                 continue
             self._git.say("update-ref", f"{REF}{entry.number}", entry.work)
             present.append(entry)

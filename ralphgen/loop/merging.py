@@ -65,9 +65,13 @@ class LoopQueue:
         self.queue.obstacle = ""
 
     def waiting_tasks(self) -> set[int]:
-        """Return the tasks whose work waits; none if the queue cannot be read."""
+        """Return the tasks whose work waits here; none if the queue cannot be read.
+
+        Work that only another machine has is merged there.
+        """
         with suppress(RalphgenError):
-            return {one.task for one in self.queue.waiting() if one.task is not None}
+            here = filter(self.queue.has, self.queue.waiting())
+            return {one.task for one in here if one.task is not None}
         return set()
 
     def is_merging(self) -> bool:

@@ -158,6 +158,19 @@ def test_a_waiting_merge_is_left_to_the_branch_that_it_is_for(tmp_path: Path) ->
     assert ["task-1.txt"] == merged(project)
 
 
+def test_work_that_only_another_machine_has_does_not_need_the_user(tmp_path: Path) -> None:
+    project = repository(tmp_path, 2, {"*": [WORKS]})
+    query(project.root, "UPDATE tasks SET status = 'done' WHERE id = 2")
+    sql = "INSERT INTO ralphgen_merges (task_id, work, target, entered) VALUES (2, ?, ?, ?)"
+    query(project.root, sql, "0" * 40, base(project.root), "2026-11-28T20:00:00Z")
+
+    done = project.loop("--worktrees")
+
+    assert 0 == done.returncode, done.stderr
+    assert "task 1: merged" in done.stderr
+    assert "merging     1 waiting" in done.stderr
+
+
 def test_a_session_is_not_done_after_a_change_of_settings_in_another_worktree(
     tmp_path: Path,
 ) -> None:
