@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -16,8 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ralphgen.agents.agent import NOTHING_USED, Usage
-from ralphgen.agents.transcripts import StreamEntry, Streams
+from ralphgen.agents.transcripts import SessionStream, StreamEntry, Streams
 from ralphgen.board.charts import Picture, spending
 from ralphgen.board.diff import FileChanges, merge_diff, tree_diff
 from ralphgen.board.inbox import MOST_SESSIONS, items_of, ready_tasks
@@ -30,23 +30,22 @@ from ralphgen.board.live import (
     tree_name,
 )
 from ralphgen.board.nights import Night, loop_spans, nights
-from ralphgen.board.record import ShownCheck, shown_check
+from ralphgen.board.record import shown_check
 from ralphgen.board.render import Desk, took
 from ralphgen.board.starts import (
     CLOCK,
     LIMITS,
-    StartChoices,
     StartedProcesses,
+    agents_of,
     ask_loop,
     doubted,
     known_options,
-    start_choices,
+    recipes_here,
     start_summary,
     stop_session,
 )
 from ralphgen.board.text import (
     ActionResult,
-    FieldProblem,
     Form,
     form_of,
     line,
@@ -110,6 +109,8 @@ KINDS: Mapping[str, str] = {
 }
 """The mark of an outcome; that of another one is `stop`."""
 OUTCOMES = {"open": "left open", "asked": "asks a question"}
+STATES = {"begin": "running", "held": "paused", "resumed": "running", "stopping": "stopping"}
+"""By an event of a loop, the state of the loop from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,65 +292,64 @@ def at_work(agents: int) -> str:
     return f"{agents or 'no'} {'agent' if agents == 1 else 'agents'} at work"
 
 
-@dataclass(frozen=True, slots=True)
-class LoopWorker:
-    """A worker of a loop: `session` is empty while it waits, and `task` None for a review."""
-
-    number: int
-    session: str = ""
-    task: int | None = None
-    title: str = ""
-    since: str = ""
-
-
 CostPoint = tuple[datetime, float | None, float | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LoopView:
-    """A loop: `state` is preparing, running, paused, stopping, ended or cut off, `reason` why.
+    """A loop by its events: `state` is preparing, running, paused, stopping, ended or cut off.
 
-    `options` are its valid options by the fields of the form. `done` is the number of tasks that it
-    has closed, and `points` are the costs of its sessions, reported and estimated, each with the
-    time of the end. `stops` is when its time is up, or empty.
+    `options` are its valid options by the fields of the form. `workers` have the sessions of busy
+    workers by number. `done` is the number of tasks that it has closed, and `points` are the costs
+    of its sessions, reported and estimated, each with the time of the end.
     """
 
     loop_id: str
-    state: str
-    reason: str
-    running: bool
+    options: Mapping[str, str]
     began: str
     last: str
-    options: Mapping[str, str]
-    workers: tuple[LoopWorker, ...]
-    done: int
-    costs: Costs
-    points: tuple[CostPoint, ...]
-    stops: str
+    state: str = "preparing"
+    reason: str = ""
+    workers: dict[int, str] = field(default_factory=dict)
+    done: int = 0
+    costs: Costs = field(default_factory=Costs)
+    points: list[CostPoint] = field(default_factory=list)
 
-    @property
-    def busy(self) -> tuple[LoopWorker, ...]:
-        """Return the workers with a session."""
-        return tuple(one for one in self.workers if one.session)
+    def take(self, told: Event) -> None:
+        """Take note of an event."""
+        match told:
+            case {"event": "session", "worker": int(number), "session": session}:
+                if len(self.workers) < MOST_WORKERS:
+                    self.workers[number] = line(session)
+            case {"event": "end", "worker": int(number), "outcome": str(outcome)}:
+                self.workers.pop(number, None)
+                self.done += outcome in ("done", "skipped")
+                cost = Costs()
+                with suppress(OverflowError):
+                    cost.take(told)
+                    self.costs.take(told)
+                ended = moment(told.get("time"))
+                if ended is not None and math.isfinite((cost.known or 0) + (cost.estimated or 0)):
+                    self.points.append((ended, cost.known, cost.estimated))
+            case {"event": "stop", "reason": reason}:
+                self.state, self.reason, self.workers = "ended", line(reason, 500), {}
+            case {"event": str(name)} if name in STATES:
+                self.state = STATES[name]
 
     @property
     def headline(self) -> str:
         """Return its state in a few words."""
+        agents = at_work(len(self.workers))
         return {
             "preparing": "Agents are starting",
-            "paused": f"Paused, {at_work(len(self.busy))}",
-            "stopping": f"Stopping, {at_work(len(self.busy))}",
-        }.get(self.state, at_work(len(self.busy)).capitalize())
+            "paused": f"Paused, {agents}",
+            "stopping": f"Stopping, {agents}",
+        }.get(self.state, agents.capitalize())
 
     @property
     def budget(self) -> float | None:
         """Return its budget in US dollars."""
         return float(self.options["max_cost"]) if "max_cost" in self.options else None
-
-    @property
-    def spent(self) -> str:
-        """Return its costs until now in words; empty before the first session has ended."""
-        return str(self.costs)
 
     @property
     def per_task(self) -> str:
@@ -358,9 +358,21 @@ class LoopView:
         return cost_words(spent / self.done) if spent and self.done else ""
 
     @property
+    def stops(self) -> datetime | None:
+        """Return when its time is up; None without a limit."""
+        began, limit = moment(self.began), self.options.get("max_time", "")
+        with suppress(UsageError, OverflowError, ValueError, OSError):
+            if began is not None and limit:
+                first = began.timestamp()
+                is_clock = CLOCK.fullmatch(limit)
+                end = parse_until(limit, first) if is_clock else first + parse_duration(limit)
+                return datetime.fromtimestamp(end, UTC)
+        return None
+
+    @property
     def time_left(self) -> str:
         """Return its remaining time in words; empty without a limit."""
-        end = moment(self.stops)
+        end = self.stops
         return took(max(0.0, (end - datetime.now(UTC)).total_seconds())) if end else ""
 
     @property
@@ -369,195 +381,87 @@ class LoopView:
         began, now = moment(self.began), datetime.now(UTC)
         if began is None or began > now:
             return None
-        end = moment(self.stops) or now
-        return spending(self.points, self.budget, began, max(end, now), now)
+        return spending(self.points, self.budget, began, max(self.stops or now, now), now)
 
 
-@dataclass(slots=True)
-class _Course:
-    """Accumulates the events of a loop."""
-
-    state: str = "preparing"
-    reason: str = ""
-    workers: dict[int, LoopWorker] = field(default_factory=dict)
-    done: int = 0
-    costs: Costs = field(default_factory=Costs)
-    points: list[CostPoint] = field(default_factory=list)
-
-    def take(self, told: Event) -> None:
-        """Take note of an event."""
-        at = line(told.get("time"))
-        match told:
-            case {"event": "begin", "workers": int(workers)}:
-                self.state = "running"
-                numbers = range(1, min(workers, MOST_WORKERS) + 1)
-                self.workers = {number: LoopWorker(number) for number in numbers}
-            case {"event": "session", "worker": int(number), "session": session, "task": task}:
-                about = task if type(task) is int else None
-                title = line(told.get("title"))
-                self.workers[number] = LoopWorker(number, line(session), about, title, at)
-            case {"event": "end", "worker": int(number), "outcome": str(outcome)}:
-                self.workers[number] = LoopWorker(number)
-                self.done += outcome in ("done", "skipped")
-                cost = Costs()
-                with suppress(OverflowError):
-                    cost.take(told)
-                    self.costs.take(told)
-                ended = moment(at)
-                if ended is not None and math.isfinite((cost.known or 0) + (cost.estimated or 0)):
-                    self.points.append((ended, cost.known, cost.estimated))
-            case {"event": "held"}:
-                self.state = "paused"
-            case {"event": "resumed"}:
-                self.state = "running"
-            case {"event": "stopping"}:
-                self.state = "stopping"
-            case {"event": "stop", "reason": reason}:
-                self.state, self.reason, self.workers = "ended", line(reason, 500), {}
-
-
-@dataclass(frozen=True, slots=True)
-class Loops:
-    """The running loops, newest first, and the last ended loop, or None.
-
-    `problems` are invalid parts of the loops' files.
-    """
-
-    running: tuple[LoopView, ...]
-    last: LoopView | None
-    problems: tuple[FieldProblem, ...]
-
-
-def read_loops(root: Path) -> Loops:
-    """Return the loops of the project in `root` on this machine."""
-    stored = stored_loops(root)
-    running = [one for one in stored if one.running and not one.doubt]
-    ended = next((one for one in stored if not one.running), None)
-    return Loops(
-        tuple(map(_view, running)),
-        None if ended is None else _view(ended),
-        tuple(doubted(one) for one in stored if one.doubt),
-    )
-
-
-def _view(stored: StoredLoop) -> LoopView:
-    course, events = _Course(), read_events(stored)
-    for told in events:
-        course.take(told)
-    if not stored.running and course.state != "ended":
-        course.state, course.reason, course.workers = "cut off", "its process was killed", {}
-    start = events[0] if events else {}
+def read_loop(stored: StoredLoop) -> LoopView:
+    """Return a loop by the events of its file."""
+    events = read_events(stored)
+    start, end = (events[0], events[-1]) if events else ({}, {})
     options = known_options(start.get("options"))
-    began = moment(start.get("time"))
-    stops = ""
-    if began is not None and "max_time" in options:
-        limit, first = options["max_time"], began.timestamp()
-        with suppress(UsageError, OverflowError, ValueError, OSError):
-            is_clock = CLOCK.fullmatch(limit)
-            end = parse_until(limit, first) if is_clock else first + parse_duration(limit)
-            stops = datetime.fromtimestamp(end).astimezone().isoformat(timespec="seconds")
-    return LoopView(
-        loop_id=stored.loop_id,
-        state=course.state,
-        reason=course.reason,
-        running=stored.running,
-        began=line(start.get("time")),
-        last=line(events[-1].get("time")) if events else "",
-        options=options,
-        workers=tuple(course.workers.values())[:MOST_WORKERS],
-        done=course.done,
-        costs=course.costs,
-        points=tuple(course.points),
-        stops=stops,
-    )
+    loop = LoopView(stored.loop_id, options, line(start.get("time")), line(end.get("time")))
+    for told in events:
+        loop.take(told)
+    if not stored.running and loop.state != "ended":
+        loop.state, loop.reason, loop.workers = "cut off", "its process was killed", {}
+    return loop
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerCard:
-    """An agent at work: its session, and the last entries of its stream, the newest last.
-
-    `cost` is known when an agent reports it, which most do at their end.
-    """
+    """An agent at work: its session, and what its stream has until now, if it is here."""
 
     name: str
     session: SessionLine
-    said: tuple[StreamEntry, ...]
-    turns: int | None
-    calls: int
-    cost: str
-
-
-@dataclass(frozen=True, slots=True)
-class Screen:
-    """The agents at work: the workers of each running loop, and other sessions that run.
-
-    `left` counts open tasks, and `ready` the tasks that agents can start now. `merges` is the
-    number of entries in the merge queue. `notes` are sentences on worktrees and kept branches.
-    """
-
-    loops: tuple[tuple[LoopView, tuple[WorkerCard, ...]], ...]
-    others: tuple[WorkerCard, ...]
-    last: LoopView | None
-    problems: tuple[FieldProblem, ...]
-    ready: int
-    left: int
-    merges: int
-    notes: tuple[str, ...]
+    stream: SessionStream | None
 
     @property
-    def headline(self) -> str:
-        """Return in a few words how many agents work without a loop."""
-        return at_work(len(self.others)).capitalize()
+    def said(self) -> Sequence[StreamEntry]:
+        """Return the last entries, the newest last."""
+        return tuple(self.stream.entries)[-ON_CARD:] if self.stream else ()
+
+    @property
+    def cost(self) -> str:
+        """Return the reported cost in words; most agents report it at their end."""
+        return cost_so_far(self.stream)
 
 
-def cost_so_far(usage: Usage) -> str:
+def cost_so_far(stream: SessionStream | None) -> str:
     """Return the cost that a running agent has reported, in words."""
-    return cost_words(usage.cost, unknown=int(usage.cost is None))
+    cost = stream.usage.cost if stream else None
+    return cost_words(cost, unknown=int(cost is None))
 
 
-def read_screen(board: Board, streams: Streams) -> Screen:
+def read_screen(board: Board, streams: Streams) -> Mapping[str, Any]:
     """Return the agents at work in a project, and announce their messages from then on.
 
+    `loops` are the running loops, each with the cards of its workers, `others` the cards of other
+    sessions, `last` the last ended loop. `notes` are sentences on worktrees and kept branches.
     Raises `ProjectError` if the project cannot be read.
     """
-    root, loops = board.root, read_loops(board.root)
+    root, loops = board.root, stored_loops(board.root)
     folder = sessions_folder(root)
-    sessions = board.kept(SESSIONS, read_sessions)
     lines = {
         one.session_id: _as_now(root, one)
-        for one in sessions
+        for one in board.kept(SESSIONS, read_sessions)
         if one.works or launcher_of(folder / one.session_id) is not None
     }
-    own = {worker.session for loop in loops.running for worker in loop.busy}
+    running = [read_loop(one) for one in loops if one.running and not one.doubt]
+    own = {session for loop in running for session in loop.workers.values()}
+    ended = next((one for one in loops if not one.running), None)
     alone = has_tables_alone(root)
 
     def card(name: str, session: SessionLine) -> WorkerCard:
         board.follow(session.session_id)
         stream = streams.of(session.session_id, session.record.agent or "")
-        usage = stream.usage if stream is not None else NOTHING_USED
-        return WorkerCard(
-            name=name,
-            session=session,
-            said=() if stream is None else tuple(stream.entries)[-ON_CARD:],
-            turns=usage.turns,
-            calls=0 if stream is None else stream.calls,
-            cost=cost_so_far(usage),
-        )
+        return WorkerCard(name, session, stream)
 
-    def cards(loop: LoopView) -> tuple[WorkerCard, ...]:
-        known = ((one.number, lines.get(one.session)) for one in loop.busy)
-        return tuple(card(f"Agent {number}", session) for number, session in known if session)
+    def cards(loop: LoopView) -> list[WorkerCard]:
+        known = ((number, lines.get(session)) for number, session in sorted(loop.workers.items()))
+        return [card(f"Agent {number}", session) for number, session in known if session]
 
-    return Screen(
-        loops=tuple((loop, cards(loop)) for loop in loops.running),
-        others=tuple(card("", one) for name, one in lines.items() if one.works and name not in own),
-        last=loops.last,
-        problems=loops.problems,
-        ready=0 if alone else board.kept("status", ready_tasks),
-        left=0 if alone else board.kept("status", open_tasks),
-        merges=len(items_of(board).waits),
-        notes=board.kept("record loop", kept_work),
-    )
+    others = [card("", one) for name, one in lines.items() if one.works and name not in own]
+    return {
+        "loops": [(loop, cards(loop)) for loop in running],
+        "others": others,
+        "headline": at_work(len(others)).capitalize(),
+        "last": None if ended is None else read_loop(ended),
+        "problems": [doubted(one) for one in loops if one.doubt],
+        "ready": 0 if alone else board.kept("status", ready_tasks),
+        "left": 0 if alone else board.kept("status", open_tasks),
+        "merges": len(items_of(board).waits),
+        "notes": board.kept("record loop", kept_work),
+    }
 
 
 def _as_now(root: Path, session: SessionLine) -> SessionLine:
@@ -631,21 +535,6 @@ class ChangedRow:
     columns: tuple[tuple[str, str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SessionPage:
-    """A session with its work: changes and checks are the newest ones, newest first.
-
-    `stops` is what the board can stop in it: an agent, a server, or nothing. `undo` is the command
-    that takes its rows back, empty if they are not on record.
-    """
-
-    session: SessionLine
-    stops: str
-    undo: str
-    changes: tuple[ChangedRow, ...]
-    checks: tuple[ShownCheck, ...]
-
-
 def find_session(root: Path, session_id: str) -> SessionLine | None:
     """Return one session of the project in `root`, or None if the id is unknown."""
     if not session_id.isprintable() or len(session_id) > LONGEST_ID:
@@ -660,27 +549,28 @@ def find_session(root: Path, session_id: str) -> SessionLine | None:
         return _lines(rows, records, {session_id: stored} if stored else {})[0]
 
 
-def read_session(root: Path, session: SessionLine, *, ours: bool) -> SessionPage:
+def read_session(root: Path, session: SessionLine, *, ours: bool) -> Mapping[str, object]:
     """Return the work of a session; `ours` is whether this board started its agent, which runs.
 
-    Raises `ProjectError` if the database cannot be read.
+    `stops` is what the board can stop in it: an agent, a server, or nothing. `undo` is the command
+    that takes its rows back, empty if they are not on record. `changes` and `checks` have the
+    newest first. Raises `ProjectError` if the database cannot be read.
     """
-    stops = "agent" if session.agent_runs or ours else "server" if session.works else ""
+    changes: Sequence[JournalEntry] = ()
+    runs: Sequence[CheckRecord] = ()
     with open_database(root) as connection:
-        if state_of(connection).version is None:
-            return SessionPage(session, stops, "", (), ())
-        schema, rows = Project(root).schema_in(connection), Rows(connection, {})
-        changes = changes_by(rows, session.session_id, CHANGES)
-        runs: Sequence[CheckRecord] = ()
-        if session.task is not None:
-            runs = runs_by(rows, session.session_id, session.task, RUNS)
-    return SessionPage(
-        session=session,
-        stops=stops,
-        undo=f"ralphgen undo {shlex.quote(session.session_id)}" if changes else "",
-        changes=tuple(_changed(one, schema.hidden) for one in changes),
-        checks=tuple(map(shown_check, runs)),
-    )
+        schema = Project(root).schema_in(connection)
+        if state_of(connection).version is not None:
+            rows = Rows(connection, {})
+            changes = changes_by(rows, session.session_id, CHANGES)
+            if session.task is not None:
+                runs = runs_by(rows, session.session_id, session.task, RUNS)
+    return {
+        "stops": "agent" if session.agent_runs or ours else "server" if session.works else "",
+        "undo": f"ralphgen undo {shlex.quote(session.session_id)}" if changes else "",
+        "changes": [_changed(one, schema.hidden) for one in changes],
+        "checks": [*map(shown_check, runs)],
+    }
 
 
 def session_diff(root: Path, session: SessionLine) -> FileChanges:
@@ -732,41 +622,32 @@ FIELDS = ("agent", *LIMITS, "worktrees")
 """The fields of the form that starts a loop."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartForm:
-    """The form that starts agents: `typed` are the values of its fields.
-
-    With `single` it starts one session by a recipe, on the task if there is one; `title` is that
-    of the task. `summary` is a sentence on the values.
-    """
-
-    choices: StartChoices
-    typed: Mapping[str, str]
-    single: bool
-    title: str
-    summary: str
-
-
-def read_start(board: Board, typed: Mapping[str, str]) -> StartForm:
+def read_start(board: Board, typed: Mapping[str, str]) -> Mapping[str, Any]:
     """Return the form with the typed values, by default the options of the last loop.
 
-    Raises `ProjectError` if the project cannot be read.
+    With a task, it is `single`: it starts one session by a recipe, and `title` is that of the task.
+    `summary` is a sentence on the values. Raises `ProjectError` if the project cannot be read.
     """
     root, items = board.root, items_of(board)
     single, task, title = "task" in typed, typed.get("task", ""), ""
     if TASK.fullmatch(task):
         with Project(root).task_rows() as (rows, _):
             title = _titles(rows, [int(task)]).get(int(task), "")
-    choices = start_choices(root, task)
     if not single and not any(name in typed for name in FIELDS):
         last = next(iter(stored_loops(root)), None)
         events = read_events(last, 0) if last is not None else ()
         typed = known_options(events[0].get("options")) if events else {}
-    values = dict.fromkeys((*FIELDS, "recipe", "task"), "") | dict(typed)
+    given = dict.fromkeys((*FIELDS, "recipe", "task"), "") | dict(typed)
     usual = next((one.median for one in items.nights if one.median is not None), None)
     ready = 0 if single else board.kept("status", ready_tasks)
-    summary = "" if single else start_summary(values, ready, usual)
-    return StartForm(choices, values, single, title, summary)
+    return {
+        "recipes": recipes_here(root, task),
+        "agents": agents_of(root),
+        "typed": given,
+        "single": single,
+        "title": title,
+        "summary": "" if single else start_summary(given, ready, usual),
+    }
 
 
 def routes(desk: Desk) -> Sequence[Route]:
@@ -801,10 +682,10 @@ class AgentsScreen:
         part = query.get("part", "")
 
         def read() -> Mapping[str, object]:
-            values: dict[str, object] = {"view": "agents", "heeds": "", "screen": None}
+            values: dict[str, object] = {"view": "agents"}
             if part in ("", "now"):
                 screen = read_screen(self._desk.board, self._streams)
-                cards = [*(card for _, own in screen.loops for card in own), *screen.others]
+                cards = [*(card for _, own in screen["loops"] for card in own), *screen["others"]]
                 streams = [card.session.key for card in cards]
                 values |= {"screen": screen, "heeds": " ".join(["loop status sessions", *streams])}
                 values["tables_alone"] = has_tables_alone(self._root)
@@ -848,9 +729,7 @@ class AgentsScreen:
                 most = SHOWN_ALL if "all" in query else SHOWN_WORDS
                 values["entries"] = entries[-most:]
                 values["hidden"] = max(0, len(entries) - most)
-                usage = NOTHING_USED if stream is None else stream.usage
-                values |= {"usage": usage, "cost_now": cost_so_far(usage)}
-                values["here"] = stream is not None
+                values |= {"log": stream, "cost_now": cost_so_far(stream)}
             if part in ("", "files"):
                 values["files"] = session_diff(self._root, found)
             return values
@@ -872,10 +751,8 @@ class AgentsScreen:
     async def start(self, request: Request) -> Response:
         """Start agents; a refused form keeps its values."""
         form = await form_of(request)
-        started = await in_thread(lambda: self._started.start(form))
-        outcome, then = started.outcome, "/agents"
-        if started.begun and form.texts("recipe"):
-            then = address_of(started.begun)
+        begun, outcome = await in_thread(lambda: self._started.start(form))
+        then = address_of(begun) if begun and form.texts("recipe") else "/agents"
         if outcome.ok or wants_json(request):
             outcome = replace(outcome, then=then) if outcome.ok else outcome
             return self._desk.answered(request, outcome, then)

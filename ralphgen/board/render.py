@@ -4,6 +4,7 @@ import json
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cache
@@ -19,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from ralphgen.board.live import Board, in_thread
+from ralphgen.board.live import Board, has_tables_alone, in_thread
 from ralphgen.board.text import (
     ActionResult,
     Form,
@@ -231,7 +232,7 @@ class Desk:
                 values |= {"problems": _problems_of(error)}
                 if part:  # for the script, which shows it
                     return "; ".join(problem.text for problem in _problems_of(error))
-            return render(template, values | self._frame(request, part), part)
+            return render(template, {"frame": self._frame(request, part), **values}, part)
 
         try:
             text = await in_thread(drawn)
@@ -240,31 +241,30 @@ class Desk:
         except Exception as error:
             show_crash(type(error), error, error.__traceback__)
             problem = Problem(f"{type(error).__name__}: {error}", "please report this bug")
-            frame = self._frame(request, "")
-            values = {"title": title, "change": 0, "notice": None, "problems": (problem,), **frame}
-            return HTMLResponse(render("problem.html.jinja", values), 500)
+            return HTMLResponse(self._problem_page(request, title, problem), 500)
         if status == BROKEN and part:
             return PlainTextResponse(text, status)
         return HTMLResponse(text, status)
 
     def _frame(self, request: Request, part: str) -> dict[str, object]:
-        """Return what the header shows on each page; nothing else is read for a part."""
+        """Return what the header shows on each page; a part has no header."""
         if part not in {"", BADGE}:
-            return {"project": "", "alone": False, "places": (), "here": "", "badge": 0}
-        heading = self.board.heading()
-        try:
-            badge = 0 if heading.tables_alone else self._badge(self.board)
-        except (RalphgenError, ToolError):
-            badge = 0
-        here = f"/{request.url.path[1:].partition('/')[0]}"
-        places = [one for one in PLACES if not (one.of_tasks and heading.tables_alone)]
+            return {"alone": has_tables_alone(self.root)}
+        heading, badge = self.board.heading(), 0
+        if not heading.tables_alone:
+            with suppress(RalphgenError, ToolError):
+                badge = self._badge(self.board)
         return {
             "project": heading.title,
             "alone": heading.tables_alone,
-            "places": places,
-            "here": here,
+            "places": [one for one in PLACES if not (one.of_tasks and heading.tables_alone)],
+            "here": f"/{request.url.path[1:].partition('/')[0]}",
             "badge": badge,
         }
+
+    def _problem_page(self, request: Request, title: str, problem: Problem) -> str:
+        values = {"title": title, "change": 0, "notice": None, "problems": (problem,)}
+        return render("problem.html.jinja", {"frame": self._frame(request, ""), **values})
 
     async def decide(
         self, request: Request, act: Callable[[Form], ActionResult], then: str
@@ -301,10 +301,8 @@ class Desk:
         if wants_json(request):
             answer: Response = json_answer(asdict(ActionResult(False, text)), error.status_code)
         else:
-            frame = await in_thread(lambda: self._frame(request, ""))
             problem = Problem(text, "")
-            values = {"title": "Not found", "change": 0, "notice": None, "problems": (problem,)}
-            page = render("problem.html.jinja", values | frame)
+            page = await in_thread(lambda: self._problem_page(request, "Not found", problem))
             answer = HTMLResponse(page, error.status_code)
         answer.headers.update(error.headers or {})
         return answer

@@ -12,7 +12,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock, Thread
@@ -58,7 +57,7 @@ CLOCK = re.compile(r"\d{1,2}:\d\d", re.ASCII)
 HIGHEST = 1e9  # of a number in a loop's file
 PATIENCE = 20.0  # seconds to wait for a start
 LOOK = 0.05  # seconds between checks for its begin
-SLOW_LOOK = 0.5  # the same, if no request waits any more
+SLOW_LOOK = 0.5  # the same, after a while
 SAID = 8_000  # bytes of the output of a command that are shown
 MOST_KEPT = 64  # starts, and streams, that are remembered
 Find = Callable[[int], str]
@@ -163,39 +162,27 @@ def _worded(text: str) -> str:
     return OPTION.sub(labelled, text)
 
 
-@dataclass(frozen=True, slots=True)
-class StartChoices:
-    """The choices of a start: `agents` are names with titles.
-
-    `recipes` run without the user; for a task, they work on a task.
-    """
-
-    recipes: Names
-    agents: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StartedAgent:
-    """The result of a start: `begun` is the id of the session or loop, or ""."""
-
-    begun: str
-    outcome: ActionResult
-
-
-def start_choices(root: Path, task: str = "") -> StartChoices:
-    """Return the choices for a start in the project in `root`; for a task, if one is named.
+def recipes_here(root: Path, task: str = "") -> Names:
+    """Return the recipes that run without the user; for a task, those that work on a task.
 
     Raises `ProjectError` if the project cannot be read.
     """
     policy = read_policy(root, trust_edited=True)
     recipes = [name for name in policy.recipes if prints(policy.profile(name))]
-    recipes = [name for name in recipes if ("task" in policy.targets(name)) == bool(task)]
-    agents = tuple((one.name, one.title) for one in agents_here(read_settings(root)))
-    return StartChoices(tuple(recipes), agents)
+    return tuple(name for name in recipes if ("task" in policy.targets(name)) == bool(task))
 
 
-def _refused(problems: Iterable[FieldProblem]) -> StartedAgent:
-    return StartedAgent("", ActionResult(False, "Nothing was started", (), tuple(problems)))
+def agents_of(root: Path) -> tuple[tuple[str, str], ...]:
+    """Return the names and titles of the agents of this machine."""
+    return tuple((one.name, one.title) for one in agents_here(read_settings(root)))
+
+
+Started = tuple[str, ActionResult]
+"""The id of the session or loop that has begun, or "", and the result of the start."""
+
+
+def _refused(problems: Iterable[FieldProblem]) -> Started:
+    return "", ActionResult(False, "Nothing was started", (), tuple(problems))
 
 
 def _unknown(given: str, known: Iterable[str], what: str) -> tuple[FieldProblem, ...]:
@@ -258,19 +245,18 @@ class StartedProcesses:
         self._looping = Lock()
         self._loop: StartedCommand | None = None  # a loop that had not begun at the last check
 
-    def start(self, form: Form) -> StartedAgent:
+    def start(self, form: Form) -> Started:
         """Start a session by its recipe, or a loop; with the refusals of the command."""
         try:
             return self._launch(form) if form.texts("recipe") else self._start_loop(form)
         except RalphgenError as error:
             return _refused(in_words_of_page(fieldless(error.problems)))
 
-    def _launch(self, form: Form) -> StartedAgent:
+    def _launch(self, form: Form) -> Started:
         recipe, task, agent = (form.text(name) for name in ("recipe", "task", "agent"))
-        choices = start_choices(self._root, task)
         if problems := (
-            *_unknown(recipe, choices.recipes, "recipe"),
-            *_unknown(agent, dict(choices.agents), "agent"),
+            *_unknown(recipe, recipes_here(self._root, task), "recipe"),
+            *_unknown(agent, dict(agents_of(self._root)), "agent"),
         ):
             return _refused(problems)
         words = ["launch", recipe, f"--agent={agent}", *([f"--task={task}"] if task else [])]
@@ -282,13 +268,12 @@ class StartedProcesses:
 
         return self._start(words, find, "The session")[1]
 
-    def _start_loop(self, form: Form) -> StartedAgent:
+    def _start_loop(self, form: Form) -> Started:
         """Start a loop, unless one is running."""
         agent = form.text("agent")
         given = {name: value for name in LIMITS if (value := form.text(name).strip())}
-        choices = start_choices(self._root)
         if problems := (
-            *_unknown(agent, dict(choices.agents), "agent"),
+            *_unknown(agent, dict(agents_of(self._root)), "agent"),
             *(one for name, value in given.items() for one in limit_problems(name, value)),
         ):
             return _refused(problems)
@@ -337,41 +322,41 @@ class StartedProcesses:
 
     def _start(
         self, words: Sequence[str], find: Find, what: str
-    ) -> tuple[StartedCommand | None, StartedAgent]:
+    ) -> tuple[StartedCommand | None, Started]:
         """Run a command until it has begun, or has ended before; it is returned if it is slow."""
         if any("\0" in word for word in words):
             return None, _refused([FieldProblem("", "an option contains a NUL character")])
         command = StartedCommand(words, self._root)
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end:
-            code = command.code
-            if begun := find(command.pid):
-                self._keep(begun, command)
-                return None, StartedAgent(begun, ActionResult(True, f"{what} has started"))
-            if code is not None:
-                return None, StartedAgent("", _ended(command.said(), code, what))
-            time.sleep(LOOK)
+        if started := self._begun(command, find, what, PATIENCE):
+            return None, started
         Thread(target=self._wait_for, args=(command, find, what), daemon=True).start()
         said = tuple(command.said().splitlines())
-        return command, StartedAgent("", ActionResult(True, f"{what} is starting", said))
+        return command, ("", ActionResult(True, f"{what} is starting", said))
+
+    def _begun(
+        self, command: StartedCommand, find: Find, what: str, patience: float
+    ) -> Started | None:
+        """Keep a command once it has begun; None if it neither begins nor ends in time."""
+        end, pace = time.monotonic() + patience, LOOK
+        while time.monotonic() < end:
+            code = command.code  # before the look: what has begun may end at once
+            if begun := find(command.pid):
+                with self._keeping:
+                    self._known[begun] = command
+                    if len(self._known) > MOST_KEPT:
+                        self._known.popitem(last=False)
+                return begun, ActionResult(True, f"{what} has started")
+            if code is not None:
+                return "", _ended(command.said(), code, what)
+            time.sleep(pace)
+            pace = min(1.05 * pace, SLOW_LOOK)
+        return None
 
     def _wait_for(self, command: StartedCommand, find: Find, what: str) -> None:
-        """Keep a slow command once it has begun; report it if it ends before that."""
-        while True:
-            code = command.code
-            if begun := find(command.pid):
-                self._keep(begun, command)
-                return
-            if code is not None:
-                self._tell(_ended(command.said(), code, what))
-                return
-            time.sleep(SLOW_LOOK)
-
-    def _keep(self, begun: str, command: StartedCommand) -> None:
-        with self._keeping:
-            self._known[begun] = command
-            if len(self._known) > MOST_KEPT:
-                self._known.popitem(last=False)
+        """Report a slow command if it ends before it has begun."""
+        started = self._begun(command, find, what, math.inf)
+        if started is not None and not started[0]:
+            self._tell(started[1])
 
 
 def doubted(stored: StoredLoop) -> FieldProblem:

@@ -68,11 +68,11 @@ class TestAMorning:
         form = read_start(Board(root), {})
 
         assert ("2", "40", "8h", "1") == tuple(
-            form.typed[name] for name in ("parallel", "max_cost", "max_time", "worktrees")
+            form["typed"][name] for name in ("parallel", "max_cost", "max_time", "worktrees")
         )
-        assert form.summary.startswith("Up to 2 agents, at most $40.00, for at most 8h; ")
-        assert form.summary.endswith("about $2 by last night's median.")
-        assert read_start(Board(root), {"parallel": "1"}).summary.startswith("1 agent; ")
+        assert form["summary"].startswith("Up to 2 agents, at most $40.00, for at most 8h; ")
+        assert form["summary"].endswith("about $2 by last night's median.")
+        assert read_start(Board(root), {"parallel": "1"})["summary"].startswith("1 agent; ")
 
     def test_a_session_has_its_words_its_merge_and_its_checks(self, root: Path) -> None:
         merged = next(one for one in read_sessions(root) if one.outcome == "merged")
@@ -201,7 +201,9 @@ def test_a_hidden_column_of_a_changed_row_stays_hidden(project: Path, tmp_path: 
 
     with running_board(root) as board:
         page = board.get("agents/s-1?part=work")
+        words = board.get("agents/s-1?part=words")
 
+    assert "Its files are not on this machine" in words
     assert "new title" in page
     assert "description" in page
     assert "secret" not in page
