@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from functools import partial
+from typing import NamedTuple
 
-from ralphgen.ledger.record import Spent
 from ralphgen.loop.cost import Costs, cost_words
 
 MOST, TICKS = 200, 9  # of bars or points, and of labels on an axis
@@ -30,8 +29,7 @@ HOUR, DAY = 60, 1_440  # minutes
 STEPS = (5, 15, 30, HOUR, 2 * HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSpan:
+class SessionSpan(NamedTuple):
     """A session on the time axis; `outcome` is one of `OUTCOMES`, `ended` None if unknown."""
 
     title: str
@@ -40,8 +38,7 @@ class SessionSpan:
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """One or more sessions, or a night; `kind` is an outcome, `known` or `unknown`."""
 
     x: float
@@ -53,14 +50,47 @@ class Bar:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """A line (`spent`, `pace`, `limit`) or the area of a status; `y` is the place of its label."""
 
     kind: str
     points: str
     label: str = ""
     y: float | None = None
+
+
+class Axis(NamedTuple):
+    """An axis of time, in the time zone of its beginning."""
+
+    begin: datetime
+    end: datetime
+
+    def percent(self, at: datetime) -> float:
+        """Return the place of a time; the edge if it is outside."""
+        length = max(self.end.timestamp() - self.begin.timestamp(), 1.0)
+        place = (at.timestamp() - self.begin.timestamp()) / length
+        return round(min(max(place, 0.0), 1.0) * 100, 2)
+
+    def clock(self, at: datetime) -> str:
+        """Return a time, with the day if the axis is longer than one."""
+        is_long = self.end - self.begin > timedelta(days=1)
+        return at.astimezone(self.begin.tzinfo).strftime("%d %b %H:%M" if is_long else "%H:%M")
+
+    def ticks(self) -> tuple[tuple[float, str], ...]:
+        """Return labels at whole steps of minutes, hours or days."""
+        wanted = (self.end - self.begin) / timedelta(minutes=TICKS - 1)
+        step = 60 * next((one for one in STEPS if one >= wanted), DAY * -int(-wanted // DAY))
+        shift = (self.begin.utcoffset() or timedelta()).total_seconds()
+        first = int(-(-(self.begin.timestamp() + shift) // step) * step - shift)
+        times = [
+            datetime.fromtimestamp(stamp, self.begin.tzinfo)
+            for stamp in range(first, int(self.end.timestamp()) + 1, step)
+        ]
+        days = [step >= DAY * 60 or (wanted > DAY / TICKS and not at.hour) for at in times]
+        return tuple(
+            (self.percent(at), at.strftime("%d %b" if day else "%H:%M"))
+            for at, day in zip(times, days, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,60 +111,59 @@ class Picture:
 
 
 def timeline(sessions: Iterable[SessionSpan], begin: datetime, end: datetime) -> Picture:
-    """Return the sessions between two times, in lanes and in the time zone of `begin`.
+    """Return the sessions between two times, in lanes.
 
     With more than `MOST`, or more than `LANES` at once, they are counted in columns instead.
     """
+    axis = Axis(begin, end)
     ends = [(one, end if one.outcome == "run" else one.ended or one.begun) for one in sessions]
     inside = [(one, until) for one, until in ends if one.begun <= end and until >= begin]
     if not inside:
         return Picture("No sessions.")
-    clock = partial(_clock, begin=begin, end=end)
     lanes: list[float] = []  # their ends
     bars = []
     for one, until in sorted(inside, key=lambda pair: pair[0].begun)[: MOST + 1]:
-        x = min(_percent(one.begun, begin, end), 100 - THIN)
-        width = max(THIN, round(_percent(until, begin, end) - x, 2))
+        x = min(axis.percent(one.begun), 100 - THIN)
+        width = max(THIN, round(axis.percent(until) - x, 2))
         lane = next((lane for lane, last in enumerate(lanes) if last <= x), len(lanes))
         lanes[lane : lane + 1] = [x + width + GAP]
-        span = f"to {clock(one.ended)}" if one.ended else "with an unknown end"
+        span = f"to {axis.clock(one.ended)}" if one.ended else "with an unknown end"
         span = "until now" if one.outcome == "run" else span
-        detail = f"{clock(one.begun)} {span}, {OUTCOMES[one.outcome]}"
+        detail = f"{axis.clock(one.begun)} {span}, {OUTCOMES[one.outcome]}"
         bars.append(Bar(x, lane * LANE + 2, width, BAR, one.outcome, one.title, detail))
     height = len(lanes) * LANE + 2
     if len(bars) > MOST or len(lanes) > LANES:
-        bars, height = _columns([one for one, _ in inside], begin, end), TALL
+        bars, height = _columns([one for one, _ in inside], axis), TALL
     found = Counter(one.outcome for one, _ in inside)
-    key = tuple((kind, f"{found[kind]} {OUTCOMES[kind]}") for kind in OUTCOMES if found[kind])
+    key = [(kind, f"{found[kind]} {OUTCOMES[kind]}") for kind in OUTCOMES if found[kind]]
     words = ", ".join(words for _, words in key)
     return Picture(
-        f"{_many(len(inside), 'session')} from {clock(begin)} to {clock(end)}: {words}.",
-        height=height,
-        bars=tuple(bars),
-        ticks=_ticks(begin, end),
-        key=key,
+        f"{_many(len(inside), 'session')} from {axis.clock(begin)} to {axis.clock(end)}: {words}.",
+        height,
+        tuple(bars),
+        ticks=axis.ticks(),
+        key=tuple(key),
         head=("Session", "Time and outcome"),
         rows=tuple((one.label, one.detail) for one in bars),
     )
 
 
-def _columns(sessions: Sequence[SessionSpan], begin: datetime, end: datetime) -> list[Bar]:
+def _columns(sessions: Sequence[SessionSpan], axis: Axis) -> list[Bar]:
     """Return the numbers of sessions by the time of their beginning, the outcomes stacked."""
-    cells, clock = MOST // len(OUTCOMES), partial(_clock, begin=begin, end=end)
-    places = [
-        min(int(_percent(one.begun, begin, end) * cells / 100), cells - 1) for one in sessions
-    ]
+    cells, length = MOST // len(OUTCOMES), axis.end - axis.begin
+    places = [min(int(axis.percent(one.begun) * cells / 100), cells - 1) for one in sessions]
     found = Counter(zip(places, (one.outcome for one in sessions), strict=True))
     top, bars = max(Counter(places).values()), []
     for cell in sorted({*places}):
-        y, times = float(TALL), [begin + (end - begin) * at / cells for at in (cell, cell + 1)]
-        detail = f"begun from {clock(times[0])} to {clock(times[1])}"
+        y = float(TALL)
+        first, last = (axis.clock(axis.begin + length * at / cells) for at in (cell, cell + 1))
         for kind in reversed(OUTCOMES):
             if number := found[cell, kind]:
                 height = round(max(2.0, number / top * (TALL - TEXT)), 1)
                 y = round(y - height, 1)
                 place = cell * 100 / cells, y, 90 / cells, height
-                bars.append(Bar(*place, kind, f"{number} {OUTCOMES[kind]}", detail))
+                label, detail = f"{number} {OUTCOMES[kind]}", f"begun from {first} to {last}"
+                bars.append(Bar(*place, kind, label, detail))
     return bars
 
 
@@ -149,14 +178,15 @@ def spending(
 
     The line ends at `now` (default: `end`); another continues it at the same pace, up to `budget`.
     """
-    spent, total, passed = Costs(), 0.0, _percent(now or end, begin, end)
+    axis = Axis(begin, end)
+    spent, total, passed = Costs(), 0.0, axis.percent(now or end)
     line, rows = {0: (0.0, 0.0)}, {}  # by a place on the axis, which limits their number
     for at, known, estimated in sorted(costs, key=lambda one: one[0]):
         spent.take({"cost_usd": known, "estimated_usd": estimated})
-        total = (spent.known or 0.0) + (spent.estimated or 0.0)
-        x = min(_percent(at, begin, end), passed)
+        total = _sum(spent)
+        x = min(axis.percent(at), passed)
         place = 1 + int(x * (MOST - 3) / 100)
-        line[place], rows[place] = (x, total), (_clock(at, begin, end), str(spent))
+        line[place], rows[place] = (x, total), (axis.clock(at), str(spent))
     line[MOST] = passed, total
     x, expected = 100.0, total * 100 / (passed or 100)
     if budget and total < budget < expected:
@@ -171,11 +201,11 @@ def spending(
     if total < expected:
         shapes.append(Shape("pace", _points([line[MOST], (x, expected)], top)))
         at = begin + (end - begin) * x / 100
-        summary += f"; at this pace {cost_words(None, expected)} at {_clock(at, begin, end)}"
+        summary += f"; at this pace {cost_words(None, expected)} at {axis.clock(at)}"
     return Picture(
         f"{summary}.",
         shapes=tuple(shapes),
-        ticks=_ticks(begin, end),
+        ticks=axis.ticks(),
         head=("Time", "Spent"),
         rows=tuple(rows.values()),
     )
@@ -216,58 +246,35 @@ def burn_up(days: Mapping[date, Mapping[str, int]]) -> Picture:
     )
 
 
-def nights(costs: Sequence[tuple[str, Spent]]) -> Picture:
+def nights(costs: Sequence[tuple[str, Costs]]) -> Picture:
     """Return a bar for the cost of each labelled night, the oldest first; the newest are shown."""
     if not costs:
         return Picture("No nights.")
-    shown, bars = costs[-MOST:], []
-    known = [(one.known or 0.0) + (one.estimated or 0.0) for _, one in shown]
-    slot = min(100 / len(shown), 12.0)
+    shown, slot = costs[-MOST:], min(100 / len(costs[-MOST:]), 12.0)
+    top = max(_sum(one) for _, one in shown) or 1.0
+    bars = []
     for at, (label, one) in enumerate(shown):
-        words = cost_words(one.known, one.estimated, one.unknown) or "nothing spent"
-        kind = "unknown" if one.known is one.estimated is None and one.unknown else "known"
-        y = _y(known[at], max(known) or 1.0) if kind == "known" else float(TALL - TEXT)
+        is_known = not one.unknown or one.known is not None or one.estimated is not None
+        y = _y(_sum(one), top) if is_known else float(TALL - TEXT)
         place = round(at * slot, 2), y, round(slot * 0.8, 2), round(TALL - y, 1)
+        kind, words = "known" if is_known else "unknown", str(one) or "nothing spent"
         bars.append(Bar(*place, kind, label, words))
     has_unknown = any(one.kind == "unknown" for one in bars)
     left_out = len(costs) - len(shown)
     more = f"; {left_out} earlier ones are not shown" if left_out else ""
+    labelled = bars[:: 1 + len(bars) // 7]
     return Picture(
         f"{_many(len(costs), 'night')}, the last one {bars[-1].detail}{more}.",
         bars=tuple(bars),
-        ticks=tuple(
-            (round(one.x + one.width / 2, 2), one.label) for one in bars[:: 1 + len(bars) // 7]
-        ),
+        ticks=tuple((round(one.x + one.width / 2, 2), one.label) for one in labelled),
         key=(("known", "cost"), ("unknown", "cost unknown")) if has_unknown else (),
         head=("Night", "Cost"),
         rows=tuple((one.label, one.detail) for one in bars),
     )
 
 
-def _percent(at: datetime, begin: datetime, end: datetime) -> float:
-    """Return the place of a time on an axis of at least a second; the edge if it is outside."""
-    length = max(end.timestamp() - begin.timestamp(), 1.0)
-    return round(min(max((at.timestamp() - begin.timestamp()) / length, 0.0), 1.0) * 100, 2)
-
-
-def _clock(at: datetime, begin: datetime, end: datetime) -> str:
-    """Return a time in the zone of an axis, with the day if the axis is longer than one."""
-    long = end - begin > timedelta(days=1)
-    return at.astimezone(begin.tzinfo).strftime("%d %b %H:%M" if long else "%H:%M")
-
-
-def _ticks(begin: datetime, end: datetime) -> tuple[tuple[float, str], ...]:
-    """Return labels at whole steps of minutes, hours or days."""
-    wanted = (end - begin) / timedelta(minutes=TICKS - 1)
-    step = 60 * next((one for one in STEPS if one >= wanted), DAY * -int(-wanted // DAY))
-    shift = (begin.utcoffset() or timedelta()).total_seconds()
-    first = int(-(-(begin.timestamp() + shift) // step) * step - shift)
-    found = []
-    for stamp in range(first, int(end.timestamp()) + 1, step):
-        at = datetime.fromtimestamp(stamp, begin.tzinfo)
-        has_day = step >= DAY * 60 or (wanted > DAY / TICKS and not at.hour)
-        found.append((_percent(at, begin, end), at.strftime("%d %b" if has_day else "%H:%M")))
-    return tuple(found)
+def _sum(costs: Costs) -> float:
+    return (costs.known or 0.0) + (costs.estimated or 0.0)
 
 
 def _many(number: int, noun: str) -> str:

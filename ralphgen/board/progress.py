@@ -1,33 +1,29 @@
 """The progress of a project: its tasks by feature and day, its nights, learnings and specs."""
 
 import json
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from heapq import nlargest
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from ralphgen.board import nights
+from ralphgen.board import charts
 from ralphgen.board.live import specum_settings
+from ralphgen.board.nights import nights, working_sessions
 from ralphgen.board.text import line, moment, natural, paragraph
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, decode_learnings
-from ralphgen.kits.specum.progress import SpecProgress, spec_progress
-from ralphgen.ledger.record import SessionRecord, Spent, newest_sessions
+from ralphgen.kits.specum.progress import spec_progress
+from ralphgen.ledger.record import newest_sessions
+from ralphgen.ledger.tables import state_of
+from ralphgen.loop.cost import Costs
 from ralphgen.runtime.errors import ToolError
 
 MOST_SPECS = 200
-FEATURES = 200
-ORDER = ("done", "in_progress", "blocked", "pending", "draft", "skipped")
-STATUS_NAMES = 30
-OTHERS = "others"
 NEWEST = 20  # learnings
-MOST_CHARACTERS = 2_000_000
-"""Limits the stored learnings that are read; learnings of further features are only counted."""
-SHORT = 10_000  # characters of a list that is remembered
+MOST_CHARACTERS = 2_000_000  # of learnings; those of further features are only counted
 MOST_CHANGES = 10_000  # of tasks, in the picture of their statuses
 MOST_SESSIONS = 2_000  # in the picture of the nights
 CHANGES = (
@@ -36,81 +32,80 @@ CHANGES = (
 )
 COUNTED = "SELECT FEATURE, STATUS, COUNT(*) FROM tasks GROUP BY 1, 2"
 FILLED = "WHERE CAST(learnings AS TEXT) NOT IN ('', '[]') ORDER BY "
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """The tasks of one status; `start` counts the tasks of earlier statuses."""
-
-    status: str
-    count: int
-    start: int
+LEARNING = {
+    "feature": line,
+    "text": paragraph,
+    "reason": paragraph,
+    "source": line,
+    "created": line,
+}
+NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureProgress:
-    """The tasks of a feature, or of all; `known` is whether the feature has its own row.
+    """The tasks of a feature by status; `is_known` is whether the feature has its own row."""
 
-    `actionable` are all except drafts and skipped ones, and `percent` is the done share of those,
-    rounded down.
-    """
-
-    name: str
     title: str
-    known: bool
-    shares: tuple[Share, ...]
-    total: int
-    actionable: int
-    done: int
-    percent: int
+    is_known: bool
+    counts: Mapping[str, int]
+
+    @property
+    def done(self) -> int:
+        """Return the number of done tasks."""
+        return self.counts.get("done", 0)
+
+    @property
+    def actionable(self) -> int:
+        """Return the number of tasks without drafts and skipped ones."""
+        return sum(self.counts.values()) - sum(self.counts.get(one, 0) for one in NOT_ACTIONABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The tasks of all features, by title; `left_out` counts the features that are not shown."""
-
-    overall: FeatureProgress
-    features: tuple[FeatureProgress, ...]
-    left_out: int
-
-
-def read_progress(rows: Rows) -> Progress:
-    """Return the progress of every feature, including those without tasks."""
+def read_progress(rows: Rows) -> list[FeatureProgress]:
+    """Return the progress of all tasks, and of every feature by title."""
     sql = COUNTED.replace("FEATURE", rows.exactly("feature"))
-    by_feature: dict[str, Counter[str]] = {}
+    found = defaultdict[str, Counter[str]](Counter)
     for feature, status, count in rows.execute(sql.replace("STATUS", rows.exactly("status"))):
-        by_feature.setdefault(line(feature), Counter())[line(status)] += count
+        found[line(feature)][line(status)] += count
     columns = ["name", *rows.chosen("features", "display_name")]
     titles = {line(row[0]): line(row[-1]).strip() for row in rows.read("features", columns)}
-    names = {name: title or name for name, title in titles.items()}
-    overall = sum(by_feature.values(), Counter[str]())
-    usual = [one for one in ORDER if one in overall]
-    rest = sorted(overall.keys() - {*usual}, key=lambda one: (-overall[one], one))
-    statuses = (*usual, *sorted(rest[:STATUS_NAMES]), *([OTHERS] if rest[STATUS_NAMES:] else []))
-    listed = sorted({*by_feature, *names}, key=lambda one: (natural(names.get(one) or one), one))
-    features = tuple(
-        _progress(name, names.get(name, name), by_feature.get(name, Counter()), statuses)
-        for name in listed[:FEATURES]
-    )
-    features = tuple(replace(one, known=one.name in names) for one in features)
-    return Progress(
-        _progress("", "All", overall, statuses), features, max(0, len(listed) - FEATURES)
-    )
+    names = sorted({*found, *titles}, key=lambda one: (natural(titles.get(one) or one), one))
+    overall = sum(found.values(), Counter[str]())
+    order = [*charts.STATUSES, *sorted(overall.keys() - {*charts.STATUSES})]
+    listed = [("All tasks", True, overall)]
+    listed += [(titles.get(name) or name, name in titles, found[name]) for name in names]
+    return [
+        FeatureProgress(title, is_known, {one: counts[one] for one in order if counts[one]})
+        for title, is_known, counts in listed
+    ]
 
 
-def _progress(
-    name: str, title: str, counts: Mapping[str, int], statuses: Sequence[str]
-) -> FeatureProgress:
-    total, done = sum(counts.values()), counts.get("done", 0)
-    actionable = total - sum(counts.get(one, 0) for one in NOT_ACTIONABLE)
-    named, start, shares = sum(counts.get(one, 0) for one in statuses), 0, list[Share]()
-    for status in statuses:
-        count = counts.get(status, 0) if status != OTHERS else total - named
-        if count:
-            shares.append(Share(status, count, start))
-        start += count
-    percent = done * 100 // actionable if actionable else 0
-    return FeatureProgress(name, title, True, tuple(shares), total, actionable, done, percent)
+def read_pictures(
+    rows: Rows, now: Mapping[str, int], zone: tzinfo | None = None
+) -> Mapping[str, charts.Picture] | None:
+    """Return the pictures of a project, None without a ledger; `now` are the tasks by status.
+
+    In a given time zone, they are the same on every machine.
+    """
+    if state_of(rows.connection).version is None:
+        return None
+    working = () if zone else working_sessions(rows)
+    sessions = [
+        one
+        for one in newest_sessions(rows, MOST_SESSIONS)
+        if one.agent and (one.ended if zone else one.session_id not in working)
+    ]
+    costs = [
+        (
+            f"{night.begin.astimezone(zone):%d %b}",
+            Costs.of(
+                {"cost_usd": one.cost_usd, "estimated_usd": one.estimated_usd}
+                for one in night.sessions
+            ),
+        )
+        for night in reversed(nights(sessions))
+    ]
+    return {"burn_up": charts.burn_up(read_days(rows, now)), "nights": charts.nights(costs)}
 
 
 def read_days(rows: Rows, now: Mapping[str, int]) -> dict[date, dict[str, int]]:
@@ -124,14 +119,13 @@ def read_days(rows: Rows, now: Mapping[str, int]) -> dict[date, dict[str, int]]:
         if found is None:
             continue
         day = found.date()
-        days.setdefault(day, {one: count for one, count in counts.items() if count > 0})
+        days.setdefault(day, dict(+counts))
         for stored, number in ((before, 1), (after, -1)):
             status = _status(stored)
             if status is not None:
                 counts[status] += number
     if day is not None:
-        earlier = {one: count for one, count in counts.items() if count > 0}
-        days[day - timedelta(days=1)] = earlier
+        days[day - timedelta(days=1)] = dict(+counts)
     return days
 
 
@@ -146,129 +140,45 @@ def _status(stored: str | None) -> str | None:
     return line(found["status"]) if isinstance(found, dict) and "status" in found else None
 
 
-def read_nights(rows: Rows, working: Collection[str] | None = None) -> list[tuple[datetime, Spent]]:
-    """Return the beginning and the cost of each night with agents' sessions that do not work now.
-
-    Without `working`, these are the ended ones, which is the same on every machine.
-    """
-    found = [
-        one
-        for one in newest_sessions(rows, MOST_SESSIONS)
-        if one.agent and (one.ended if working is None else one.session_id not in working)
-    ]
-    return [(night.begin, _spent(night.sessions)) for night in reversed(nights.nights(found))]
-
-
-def _spent(sessions: Sequence[SessionRecord]) -> Spent:
-    known = [one.cost_usd for one in sessions if one.cost_usd is not None]
-    estimated = [
-        one.estimated_usd
-        for one in sessions
-        if one.cost_usd is None and one.estimated_usd is not None
-    ]
-    return Spent(
-        count=len(sessions),
-        known=sum(known) if known else None,
-        estimated=sum(estimated) if estimated else None,
-        unknown=len(sessions) - len(known) - len(estimated),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Learning:
-    """A learning of a feature."""
-
-    feature: str
-    text: str
-    reason: str
-    source: str
-    created: str
-
-
-@dataclass(frozen=True, slots=True)
-class Learnings:
-    """Learnings, newest first; `total` counts the learnings of all features.
+def read_learnings(rows: Rows) -> Mapping[str, Any]:
+    """Return the newest learnings of all features, and the number of all.
 
     `unreadable` names the features with an invalid list, `not_looked_at` counts the ones beyond the
     read limit. `lacks` is why there are none.
     """
-
-    total: int
-    newest: tuple[Learning, ...]
-    unreadable: tuple[str, ...] = ()
-    not_looked_at: int = 0
-    lacks: str = ""
-
-
-Learned = tuple[int, list[tuple[datetime, int, dict[str, Any]]]]
-"""How many learnings a feature has, and the newest with their moments and places."""
-_NEVER = datetime.min.replace(tzinfo=UTC)
-
-
-def read_learnings(rows: Rows) -> Learnings:
-    """Return the newest learnings of all features."""
     lacks = rows.lacks("features", "learnings")
-    if lacks:
-        return Learnings(0, (), lacks=lacks)
-    found: list[tuple[datetime, int, object, dict[str, Any]]] = []
-    unreadable: list[str] = []
-    left, skipped, total = MOST_CHARACTERS, 0, 0
-    for name, stored in rows.read("features", ["name", "learnings"], FILLED + rows.exactly("name")):
-        left -= len(stored) if isinstance(stored, str) else 0
-        if left < 0:
-            skipped += 1
-            continue
-        # Short lists are remembered: of hundreds of features, one has changed since.
-        short = isinstance(stored, str) and len(stored) <= SHORT
-        learned = _remembered(stored) if short else _newest(stored)
-        if learned is None:
+    found: list[tuple[datetime, int, Mapping[str, Any]]] = []
+    unreadable, left, skipped = list[str](), MOST_CHARACTERS, 0
+    rest = FILLED + rows.exactly("name")
+    for name, stored in () if lacks else rows.read("features", ["name", "learnings"], rest):
+        left -= len(str(stored))
+        skipped += left < 0
+        decoded = decode_learnings(stored if left >= 0 else "")
+        if not decoded.readable:
             unreadable.append(line(name))
-        else:
-            total += learned[0]
-            found += [(when, at, name, one) for when, at, one in learned[1]]
-    newest = tuple(
-        Learning(
-            feature=line(feature),
-            text=paragraph(one["text"]),
-            reason=paragraph(one.get("reason")),
-            source=line(one["source"]),
-            created=line(one.get("created")),
-        )
-        for _, _, feature, one in nlargest(NEWEST, found, key=itemgetter(0, 1))
-    )
-    return Learnings(total, newest, tuple(unreadable[:NEWEST]), skipped)
+        for at, one in enumerate(decoded.values):
+            found.append((moment(one.get("created")) or NEVER, at, {"feature": name, **one}))
+    newest = nlargest(NEWEST, found, key=itemgetter(0, 1))
+    return {
+        "total": len(found),
+        "newest": [
+            {name: text_of(one.get(name)) for name, text_of in LEARNING.items()}
+            for *_, one in newest
+        ],
+        "unreadable": unreadable[:NEWEST],
+        "not_looked_at": skipped,
+        "lacks": lacks,
+    }
 
 
-def _newest(stored: object) -> Learned | None:
-    decoded = decode_learnings(stored)
-    if not decoded.readable:
-        return None
-    dated = [
-        (moment(one.get("created")) or _NEVER, at, one) for at, one in enumerate(decoded.values)
-    ]
-    return len(dated), nlargest(NEWEST, dated, key=itemgetter(0, 1))
-
-
-_remembered = lru_cache(maxsize=1_000)(_newest)
-
-
-@dataclass(frozen=True, slots=True)
-class SpecList:
-    """The first specs of `total`, by name; `problem` is why none are shown."""
-
-    total: int
-    rows: tuple[SpecProgress, ...]
-    problem: str = ""
-
-
-def read_specs(root: Path) -> SpecList | None:
-    """Return the specs of the project in `root`, or None if the kit is off."""
+def read_specs(root: Path) -> Mapping[str, Any] | None:
+    """Return the first specs by name, and the number of all; None if the kit is off."""
     settings = specum_settings(root)
     if settings is None:
         return None
     try:
         found = spec_progress(root, settings)
     except ToolError as error:
-        return SpecList(0, (), line(error))
-    shown = (replace(row, problem=line(row.problem)) for row in found[:MOST_SPECS])
-    return SpecList(len(found), tuple(shown))
+        return {"total": 0, "rows": (), "problem": line(error)}
+    shown = [replace(row, problem=line(row.problem)) for row in found[:MOST_SPECS]]
+    return {"total": len(found), "rows": shown, "problem": ""}

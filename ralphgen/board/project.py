@@ -1,13 +1,13 @@
 """The project: its progress, who may do what in it, its health, and the report on it."""
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, tzinfo
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Any
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -16,8 +16,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.agents.edits import ClashError, EditedProject
-from ralphgen.board import charts, nights
 from ralphgen.board import discipline_forms as edits
+from ralphgen.board.actions import EMPTY, EditField, said
 from ralphgen.board.discipline_forms import (
     DisciplineForm,
     FormError,
@@ -28,14 +28,7 @@ from ralphgen.board.discipline_forms import (
 from ralphgen.board.disciplines import is_of_same_lists, read_disciplines
 from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title
 from ralphgen.board.matrix import matrix
-from ralphgen.board.progress import (
-    Progress,
-    read_days,
-    read_learnings,
-    read_nights,
-    read_progress,
-    read_specs,
-)
+from ralphgen.board.progress import read_learnings, read_pictures, read_progress, read_specs
 from ralphgen.board.render import Desk, json_answer, render
 from ralphgen.board.text import (
     WAS,
@@ -50,7 +43,6 @@ from ralphgen.board.text import (
 )
 from ralphgen.doctor import examine
 from ralphgen.emit import workflows
-from ralphgen.emit.write import Drift
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.files import MANIFEST
 from ralphgen.kits.project import Project
@@ -64,56 +56,35 @@ from ralphgen.project.root import FOLDER
 TEMPLATE = "project.html.jinja"
 ASSETS = Path(__file__).parent / "assets"
 SHEETS = ("board.css", "project.css")
-LONGEST = 20_000  # characters of a text in a form
 REPORTED = 200  # sessions
-RELOAD = "load the page again"
-Values = dict[str, object]
+RELOAD, EDIT = "load the page again", "Edit the project"
+KINDS = ("edited", "stale", "missing", "leftover", "unknown")
+"""Of files that differ, by weight: a file of two kinds is shown as the first of them."""
+Values = Mapping[str, object]
 """The values that fill the template."""
-Answer = Callable[[Request], Awaitable[Response]]
+Read = Callable[[Board, Request], Values]
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectFields:
-    """The texts of the form on title and description, by field, and the stored texts behind them.
-
-    `clashes` are the fields that others have changed to something else meanwhile.
-    """
-
-    texts: Mapping[str, str]
-    was: Mapping[str, str]
-    clashes: tuple[str, ...] = ()
-
-
-def project_fields(root: Path, typed: Form | None = None) -> ProjectFields | None:
-    """Return the form of the project in `root`, with the `typed` texts.
-
-    None without such texts, or if one is too long for a form.
-    """
+def project_fields(root: Path, form: Form = EMPTY) -> dict[str, EditField]:
+    """Return the title and the description with what a form has typed; empty without such texts."""
     try:
         project = EditedProject(root)
     except RalphgenError:
-        return None
-    was = {name: str(project.record.get(name, "")) for name in project.fields}
-    if max(map(len, was.values()), default=0) > LONGEST:
-        return None
-    if typed is None:
-        return ProjectFields(was, was)
-    texts = {name: (*typed.texts(name), text)[0] for name, text in was.items()}
-    read = {name: (*typed.texts(f"{WAS}{name}"), text)[0] for name, text in was.items()}
-    clashes = [name for name in was if was[name] not in (read[name], texts[name])]
-    # A text that was not edited follows the stored one.
-    texts = {name: text if text != read[name] else was[name] for name, text in texts.items()}
-    return ProjectFields(texts, was, tuple(one for one in clashes if texts[one] != was[one]))
+        return {}
+    return {
+        name: EditField.of(name, rule, str(project.record.get(name, "")), form)
+        for name, rule in project.fields.items()
+    }
 
 
 def save_project(root: Path, form: Form) -> ActionResult:
-    """Write the title and the description of a form, unless others have changed them meanwhile."""
+    """Write the edited texts of a form, unless others have changed them meanwhile."""
     try:
         project = EditedProject(root)
-        for name in project.fields:  # a clash is one with the state that the form was made from
-            project.record[name] = (*form.texts(f"{WAS}{name}"), "")[0] or None
-        given = {name: form.texts(name) for name in project.fields}
-        wanted = {name: texts[0] or None for name, texts in given.items() if texts}
+        read = {name: said(form, f"{WAS}{name}") for name in project.fields}
+        texts = {name: said(form, name, text) for name, text in read.items()}
+        project.record = {name: text or None for name, text in read.items()}
+        wanted = {name: text or None for name, text in texts.items() if text != read[name]}
         changed = project.write(wanted)["changed"]
     except RalphgenError as error:
         stale = isinstance(error, ClashError)
@@ -121,64 +92,36 @@ def save_project(root: Path, form: Form) -> ActionResult:
     return ActionResult(True, f"project: changed {', '.join(changed) or 'nothing'}")
 
 
-Kind = Literal["edited", "stale", "missing", "leftover", "unknown"]
-KINDS: tuple[Kind, ...] = ("edited", "stale", "missing", "leftover", "unknown")
-"""By weight: a file of two kinds is shown as the first of them."""
-UP_TO_DATE = "the server is up to date"
-UNREADABLE = "the project cannot be read"
-WARNING = "warning: "
+def drift(root: Path) -> dict[str, Any]:
+    """Return the difference between the server on disk and a newly generated one.
 
-
-@dataclass(frozen=True, slots=True)
-class FileDiff:
-    """One file that differs from a newly generated one, with its part of the unified diff.
-
-    An unknown file has no diff, and neither has a missing one if there is no server at all. All
-    other diffs together form the whole diff.
+    `problems` are why it is unknown. A file has a path, a kind, and its part of the unified diff:
+    an unknown file has none, and neither has a missing one if there is no server at all.
     """
-
-    path: str
-    kind: Kind
-    diff: str
-
-
-@dataclass(frozen=True, slots=True)
-class Drifted:
-    """The result of `ralphgen check`; `problems` are why there is no other result, mostly empty."""
-
-    ok: bool
-    summary: str
-    hint: str = ""
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[str, ...] = ()
-    files: tuple[FileDiff, ...] = ()
-
-
-def drift(root: Path) -> Drifted:
-    """Return the difference between the server on disk and a newly generated one."""
-    said: list[str] = []
+    messages: list[str] = []
+    values: dict[str, object] = {"ok": False, "hint": "", "problems": (), "files": []}
+    values |= {"summary": "the project cannot be read", "warnings": []}
     try:
-        found = workflows.checked(root, say=said.append)
+        found = workflows.checked(root, say=messages.append)
     except RalphgenError as error:
-        return Drifted(ok=False, summary=UNREADABLE, problems=error.problems)
-    warnings = tuple(line.removeprefix(WARNING) for line in said)
-    if not found.drift:
-        return Drifted(ok=True, summary=UP_TO_DATE, warnings=warnings)
-    files, summary = tuple(_files(found.drift)), found.summary()
-    count = len(found.drift.missing)
-    if MANIFEST in found.drift.missing and not found.drift.interrupted:
-        summary = f"there is no server yet: {count} files would be written"
-        files = tuple(replace(file, diff="") if file.kind == "missing" else file for file in files)
-    return Drifted(False, summary, found.hint(), (), warnings, files)
-
-
-def _files(found: Drift) -> Iterator[FileDiff]:
-    """Yield the files that differ by path, also unknown modules, which have no diff."""
-    kinds: dict[str, Kind] = {}
-    for kind in reversed(KINDS):
-        kinds |= dict.fromkeys(getattr(found, kind), kind)
-    for path in sorted(kinds):
-        yield FileDiff(path, kinds[path], found.parts.get(path, ""))
+        return {**values, "problems": error.problems}
+    different = found.drift
+    kinds = {path: kind for kind in reversed(KINDS) for path in getattr(different, kind)}
+    summary = found.summary() if different else "the server is up to date"
+    has_server = MANIFEST not in different.missing or different.interrupted
+    if not has_server:
+        summary = f"there is no server yet: {len(different.missing)} files would be written"
+    return {
+        **values,
+        "ok": not different,
+        "summary": summary,
+        "hint": found.hint() if different else "",
+        "warnings": [one.removeprefix("warning: ") for one in messages],
+        "files": [
+            (path, kind, different.parts.get(path, "") if has_server or kind != "missing" else "")
+            for path, kind in sorted(kinds.items())
+        ],
+    }
 
 
 def regenerate(board: Board) -> ActionResult:
@@ -242,48 +185,51 @@ def address_of(discipline: str) -> str:
     return f"/project/disciplines?name={discipline}"
 
 
-def _overview(root: Path) -> Values:
-    alone = has_tables_alone(root)
-    values: Values = {"title": project_title(root, root.name), "about": None, "specs": None}
-    if alone:
-        return {**values, "progress": None}
+def _overview(board: Board, _: Request) -> Values:
+    root = board.root
+    values: dict[str, object] = {"page": "overview", "title": project_title(root, root.name)}
+    values |= {"about": {}, "specs": None}
+    if has_tables_alone(root):
+        return {**values, "progress": []}
     with open_database(root) as connection:
         rows = reading_rows(connection, Project(root).schema_in(connection))
         progress = read_progress(rows)
         values |= {"progress": progress, "learnings": read_learnings(rows)}
-        values |= _pictures(rows, progress)
+        values |= {"pictures": read_pictures(rows, progress[0].counts)}
     return {**values, "about": project_fields(root), "specs": read_specs(root)}
 
 
-def _pictures(rows: Rows, progress: Progress, zone: tzinfo | None = None) -> Values:
-    """Return the pictures of a project; None without a ledger, or without anything to show.
-
-    In a given time zone, they are the same on every machine.
-    """
-    if state_of(rows.connection).version is None:
-        return {"pictures": None}
-    days = read_days(rows, {one.status: one.count for one in progress.overall.shares})
-    working = None if zone else nights.working_sessions(rows)
-    costs = [(f"{at.astimezone(zone):%d %b}", spent) for at, spent in read_nights(rows, working)]
-    pictures = {"burn_up": charts.burn_up(days) if days else None}
-    return {"pictures": {**pictures, "nights": charts.nights(costs) if costs else None}}
+def _edit(board: Board, _: Request, typed: Form = EMPTY) -> Values:
+    fields = project_fields(board.root, typed)
+    if not fields:
+        raise HTTPException(404, "the title and description cannot be edited here")
+    return {"page": "edit", "fields": fields.values()}
 
 
-def _access(board: Board, chosen: str) -> Values:
-    names = tuple(row.name for row in read_disciplines(board.root).rows)
-    discipline = chosen if chosen in names else None
-    return {"view": matrix(board.kept("matrix", Project), discipline), "disciplines": names}
+def _access(board: Board, request: Request) -> Values:
+    names = [row.name for row in read_disciplines(board.root).rows]
+    chosen = query_of(request).get("discipline", "")
+    view = matrix(board.kept("matrix", Project), chosen if chosen in names else None)
+    return {"page": "access", "view": view, "disciplines": names}
 
 
-def _list(root: Path) -> Values:
-    found = read_disciplines(root)
-    return {"rows": found.rows, "problems": found.problems, "address": address_of}
+def _disciplines(board: Board, request: Request) -> Values:
+    name = request.path_params.get("name") or query_of(request).get("name")
+    if name is not None:
+        return _discipline(board, request, name)
+    found = read_disciplines(board.root)
+    shared = {"rows": found.rows, "problems": found.problems, "address": address_of}
+    return {"page": "disciplines", **shared}
 
 
 def _discipline(
-    root: Path, name: str, typed: Form | None = None, found: Sequence[FieldProblem] = ()
+    board: Board,
+    _: Request,
+    name: str,
+    typed: Form | None = None,
+    found: Sequence[FieldProblem] = (),
 ) -> Values:
-    listed = read_disciplines(root)
+    listed = read_disciplines(board.root)
     view = listed.named(name)
     if view is None:
         raise HTTPException(404, "there is no such discipline")
@@ -295,6 +241,8 @@ def _discipline(
         if not is_of_same_lists(sent, view.fingerprint):
             view = replace(view, fingerprint=sent)
     return {
+        "page": "discipline",
+        "title": line(name),
         "view": view,
         "fields": fields,
         "typed": typed is not None,
@@ -304,13 +252,8 @@ def _discipline(
     }
 
 
-def _health(board: Board) -> Values:
-    return {"drift": board.kept("drift", drift), "findings": board.findings}
-
-
-def routes(desk: Desk) -> Sequence[Route]:
-    """Return the routes of this screen."""
-    return ProjectPages(desk).routes()
+def _health(board: Board, _: Request) -> Values:
+    return {"page": "health", "drift": board.kept("drift", drift), "findings": board.findings}
 
 
 class ProjectPages:
@@ -318,184 +261,124 @@ class ProjectPages:
 
     def __init__(self, desk: Desk) -> None:
         """Read nothing."""
-        self._desk = desk
-        self._board = desk.board
-        self._root = desk.root
+        self._desk, self._board = desk, desk.board
 
-    def routes(self) -> Sequence[Route]:
-        """Return the routes; those with a fixed address come before those with a name."""
-        gets: Mapping[str, Answer] = {
-            "": self._show_overview,
-            "/edit": self._show_edit,
-            "/access": self._show_access,
-            "/disciplines": self._show_disciplines,
-            "/disciplines/{name:path}": self._show_disciplines,
-            "/health": self._show_health,
-        }
-        posts: Mapping[str, Answer] = {
-            "/edit": self._save_project,
-            "/check": self._check,
-            "/disciplines": self._save,
-            "/disciplines/{name:path}": self._save,
-            "/regenerate": partial(self._decide, regenerate),
-            "/diagnose": partial(self._decide, diagnose),
-        }
-        return [
-            Route(f"/project{path}", end, methods=[method])
-            for method, ends in (("GET", gets), ("POST", posts))
-            for path, end in ends.items()
-        ]
-
-    async def _page(
-        self,
-        request: Request,
-        page: str,
-        title: str,
-        read: Callable[[], Values],
-        outcome: ActionResult | None = None,
+    async def show(
+        self, title: str, read: Read, request: Request, outcome: ActionResult | None = None
     ) -> Response:
-        """Return a page of this screen; it shows the problems of a project that is unreadable."""
+        """Show a page, or the problems of a project that is unreadable."""
 
         def values() -> Values:
-            shared: Values = {"page": page, "problems": ()}
             try:
-                return shared | read()
+                return {"problems": (), **read(self._board, request)}
             except RalphgenError as error:
-                return {**shared, "page": "problem", "problems": error.problems}
+                return {"page": "problem", "problems": error.problems}
 
         return await self._desk.page(request, TEMPLATE, values, title=title, outcome=outcome)
 
-    async def _show_overview(self, request: Request) -> Response:
-        return await self._page(request, "overview", "Project", lambda: _overview(self._root))
-
-    async def _show_edit(self, request: Request) -> Response:
-        return await self._edit(request)
-
-    async def _edit(
-        self, request: Request, typed: Form | None = None, outcome: ActionResult | None = None
-    ) -> Response:
-        def read() -> Values:
-            about = project_fields(self._root, typed)
-            if about is None:
-                raise HTTPException(404, "the title and description cannot be edited here")
-            return {"about": about}
-
-        return await self._page(request, "edit", "Edit the project", read, outcome)
-
-    async def _save_project(self, request: Request) -> Response:
+    async def save_project(self, request: Request) -> Response:
+        """Save the title and the description; a refused form keeps what is typed."""
         form = await form_of(request)
 
         def act() -> ActionResult:
             with self._board.acting:
-                return save_project(self._root, form)
+                return save_project(self._board.root, form)
 
         outcome = await in_thread(act)
         if outcome.ok or wants_json(request):
             return self._desk.answered(request, outcome, "/project")
-        return await self._edit(request, form, outcome)
+        return await self.show(EDIT, partial(_edit, typed=form), request, outcome)
 
-    async def _show_access(self, request: Request) -> Response:
-        chosen = query_of(request).get("discipline", "")
-        return await self._page(request, "access", "Access", lambda: _access(self._board, chosen))
-
-    async def _show_disciplines(self, request: Request) -> Response:
-        query = query_of(request)
-        name = request.path_params.get("name") or query.get("name")
-        if name is None:
-            return await self._page(
-                request, "disciplines", "Disciplines", lambda: _list(self._root)
-            )
-        return await self._form(request, name)
-
-    async def _form(
-        self,
-        request: Request,
-        name: str,
-        typed: Form | None = None,
-        outcome: ActionResult | None = None,
-    ) -> Response:
-        found = () if outcome is None else outcome.problems
-        read = partial(_discipline, self._root, name, typed, found)
-        return await self._page(request, "discipline", line(name), read, outcome)
-
-    async def _save(self, request: Request) -> Response:
+    async def save(self, request: Request) -> Response:
+        """Save a discipline; a refused form keeps what is typed."""
         form = await form_of(request)
         outcome = await in_thread(lambda: save(self._board, form))
         name = form.text("discipline")
         if outcome.ok or wants_json(request):
             return self._desk.answered(request, outcome, address_of(name))
-        return await self._form(request, name, form, outcome)
+        read = partial(_discipline, name=name, typed=form, found=outcome.problems)
+        return await self.show("", read, request, outcome)
 
-    async def _check(self, request: Request) -> Response:
+    async def check(self, request: Request) -> Response:
+        """Answer with the problems of a discipline's form."""
         form = await form_of(request)
-        found = await in_thread(lambda: problems(self._board, form))
-        return json_answer(
-            [{"field": one.field, "text": one.text, "hint": one.hint} for one in found]
-        )
+        return json_answer([*map(asdict, await in_thread(lambda: problems(self._board, form)))])
 
-    async def _show_health(self, request: Request) -> Response:
-        return await self._page(request, "health", "Health", lambda: _health(self._board))
-
-    async def _decide(self, act: Callable[[Board], ActionResult], request: Request) -> Response:
+    async def decide(self, act: Callable[[Board], ActionResult], request: Request) -> Response:
+        """Act on the health of the project."""
         return await self._desk.decide(request, lambda _: act(self._board), "/project/health")
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedSession:
-    """A recorded session; unknown values are empty."""
-
-    name: str
-    about: str
-    outcome: str
-    agent: str
-    started: str
-    cost: str
+def routes(desk: Desk) -> Sequence[Route]:
+    """Return the routes of this screen; fixed addresses come before the ones with a name."""
+    own, form = ProjectPages(desk), "/disciplines/{name:path}"
+    pages = {
+        "": ("Project", _overview),
+        "/edit": (EDIT, _edit),
+        "/access": ("Access", _access),
+        "/disciplines": ("Disciplines", _disciplines),
+        form: ("Disciplines", _disciplines),
+        "/health": ("Health", _health),
+    }
+    posts: Mapping[str, Callable[..., Any]] = {
+        "/edit": own.save_project,
+        "/check": own.check,
+        "/disciplines": own.save,
+        form: own.save,
+        "/regenerate": partial(own.decide, regenerate),
+        "/diagnose": partial(own.decide, diagnose),
+    }
+    gets = {path: partial(own.show, *page) for path, page in pages.items()}
+    return [
+        Route(f"/project{path}", end, methods=[method])
+        for method, ends in (("GET", gets), ("POST", posts))
+        for path, end in ends.items()
+    ]
 
 
 def report(root: Path, *, sessions: bool = False) -> str:
     """Return the report on the project in `root` as HTML, a function of the project's state.
 
     It does not depend on the machine, the folder or the day. With `sessions` it has the newest
-    recorded sessions and the cost of the nights, too. Raises `ProjectError` if the project cannot
-    be read.
+    recorded sessions, too. Raises `ProjectError` if the project cannot be read.
     """
-    project = Project(root)
-    values: Values = {"progress": None, "pictures": None, "sessions": None}
+    project, found = Project(root), drift(root)
+    values: dict[str, object] = {"progress": [], "pictures": None, "sessions": None}
     with open_database(root) as connection:
         if not project.serves_any_database:
             rows = reading_rows(connection, project.schema_in(connection))
             values["progress"] = progress = read_progress(rows)
-            values |= _pictures(rows, progress, UTC)
+            values["pictures"] = read_pictures(rows, progress[0].counts, UTC)
         if sessions:
             values["sessions"] = _reported(connection)
-    found = drift(root)
-    there = (
+    found["problems"] = [
         Problem(one.text.replace(f"{root}/", ""), one.hint.replace(f"{root}/", ""))
-        for one in found.problems
-    )
+        for one in found["problems"]
+    ]
     sheet = "".join((ASSETS / name).read_text(encoding="utf-8") for name in SHEETS)
     values |= {
+        "page": "report",
         "title": project_title(root),
         "sheet": sheet,
         "digest": b64encode(sha256(sheet.encode()).digest()).decode(),
         "view": matrix(project, None),
-        "drift": replace(found, problems=tuple(there)),
+        "drift": found,
         "found": read_disciplines(root),
     }
     return render(TEMPLATE, values, "report")
 
 
-def _reported(connection: Snapshot) -> tuple[ReportedSession, ...]:
+def _reported(connection: Snapshot) -> Sequence[Sequence[str]]:
     if state_of(connection).version is None:
         return ()
-    return tuple(
-        ReportedSession(
-            name=line(one.session_id),
-            about=" ".join([line(one.recipe), f"#{one.task_id}" if one.task_id else ""]).strip(),
-            outcome=line(one.outcome) or "not ended",
-            agent=line(one.agent),
-            started=line(one.started),
-            cost=session_cost(one),
+    return [
+        (
+            line(one.session_id),
+            f"{line(one.recipe)}{f' #{one.task_id}' if one.task_id else ''}",
+            line(one.outcome) or "not ended",
+            line(one.agent),
+            line(one.started),
+            session_cost(one),
         )
         for one in newest_sessions(Rows(connection, {}), REPORTED)
-    )
+    ]

@@ -19,7 +19,7 @@ from ralphgen.board.charts import (
     timeline,
 )
 from ralphgen.board.render import environment
-from ralphgen.ledger.record import Spent
+from ralphgen.loop.cost import Costs
 
 BEGIN = datetime(2026, 11, 27, 22, 40, tzinfo=timezone(timedelta(hours=1)))
 END = BEGIN + timedelta(hours=8)
@@ -302,7 +302,7 @@ class TestNights:
     """The cost of each night."""
 
     def test_each_night_is_a_bar(self) -> None:
-        view = nights([("Mon", Spent(2, 5.0, None, 0)), ("Tue", Spent(3, 9.0, 1.0, 1))])
+        view = nights([("Mon", Costs(5.0, None, 0)), ("Tue", Costs(9.0, 1.0, 1))])
 
         assert [(0.0, 51.0, 39.0), (12.0, 12.0, 78.0)] == [
             (bar.x, bar.y, bar.height) for bar in view.bars
@@ -311,25 +311,25 @@ class TestNights:
         assert "2 nights, the last one about $10.00 + 1 unknown." == view.summary
 
     def test_an_unknown_cost_is_a_bar_of_another_kind_and_never_zero(self) -> None:
-        view = nights([("Mon", Spent(2, None, None, 2))])
+        view = nights([("Mon", Costs(None, None, 2))])
 
         assert ("unknown", "cost unknown") == (view.bars[0].kind, view.bars[0].detail)
         assert view.bars[0].height > 0
         assert "$" not in printed(view)
 
     def test_a_reported_cost_of_zero_is_known(self) -> None:
-        (bar,) = nights([("Mon", Spent(1, 0.0, None, 0))]).bars
+        (bar,) = nights([("Mon", Costs(0.0, None, 0))]).bars
 
         assert ("known", "$0.00", 0.0) == (bar.kind, bar.detail, bar.height)
 
     def test_a_night_without_sessions_of_agents_costs_nothing(self) -> None:
-        assert "nothing spent" == nights([("Mon", Spent(0, None, None, 0))]).bars[0].detail
+        assert "nothing spent" == nights([("Mon", Costs(None, None, 0))]).bars[0].detail
 
     def test_no_nights_are_a_sentence(self) -> None:
         assert nights([]) == Picture("No nights.")
 
     def test_the_newest_of_many_nights_are_shown_and_the_others_counted(self) -> None:
-        view = nights([(str(n), Spent(1, 1.0, None, 0)) for n in range(1_000)])
+        view = nights([(str(n), Costs(1.0, None, 0)) for n in range(1_000)])
 
         assert (MOST, "999") == (len(view.bars), view.bars[-1].label)
         assert view.summary.endswith("800 earlier ones are not shown.")
@@ -341,7 +341,7 @@ VIEWS: Sequence[Picture] = (
     timeline([session(0, 9, kind, HOSTILE) for kind in ("done", "ask")], BEGIN, END),
     spending([(at(60), 1.0, None)], 10.0, BEGIN, END, at(90)),
     burn_up({date(2026, 11, 1): {HOSTILE: 3, "done": 1}, date(2026, 11, 2): {"done": 9}}),
-    nights([(HOSTILE, Spent(1, 1.0, None, 0)), ("b", Spent(1, None, None, 1))]),
+    nights([(HOSTILE, Costs(1.0, None, 0)), ("b", Costs(None, None, 1))]),
 )
 
 

@@ -2,8 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Mapping
-from datetime import date
+from datetime import UTC, date
 from typing import Any
 
 import pytest
@@ -13,13 +12,9 @@ from ledger_rows import add_session
 from ralphgen.board.progress import (
     MOST_CHARACTERS,
     NEWEST,
-    OTHERS,
-    SHORT,
-    STATUS_NAMES,
-    FeatureProgress,
     read_days,
     read_learnings,
-    read_nights,
+    read_pictures,
     read_progress,
 )
 from ralphgen.board.text import LONG_TEXT
@@ -32,13 +27,6 @@ def learning(text: str, created: object, **more: object) -> dict[str, Any]:
     return {"text": text, "source": "agent", "created": created, **more}
 
 
-def counts(found: FeatureProgress) -> Mapping[str, int]:
-    assert [one.start for one in found.shares] == [
-        sum(one.count for one in found.shares[:at]) for at in range(len(found.shares))
-    ]
-    return {one.status: one.count for one in found.shares}
-
-
 def test_a_feature_counts_its_tasks_by_status_and_drafts_are_no_work() -> None:
     connection = lax_database()
     connection.execute(FEATURE, ("a", "Import"))
@@ -47,27 +35,16 @@ def test_a_feature_counts_its_tasks_by_status_and_drafts_are_no_work() -> None:
         add_task(connection, number, status, feature="a")
     add_task(connection, 99, "done", feature="gone")
     found = read_progress(rows_of(connection))
-    first, second, third = found.features
+    overall, first, second, third = found
 
-    assert [("b", True, 0), ("gone", False, 1), ("Import", True, 6)] == [
-        (one.title, one.known, one.total) for one in found.features
+    assert [("b", True, {}), ("gone", False, {"done": 1})] == [
+        (one.title, one.is_known, one.counts) for one in (first, second)
     ]
-    assert {"done": 2, "blocked": 1, "pending": 1, "draft": 1, "skipped": 1} == counts(third)
-    assert (4, 2, 50) == (third.actionable, third.done, third.percent)
-    assert ({}, {"done": 1}) == (counts(first), counts(second))
-    assert (7, 3, 60) == (found.overall.total, found.overall.done, found.overall.percent)
-
-
-def test_rare_statuses_are_counted_together() -> None:
-    connection = lax_database()
-    for number in range(STATUS_NAMES + 10):
-        for task in range(2 if number < STATUS_NAMES else 1):
-            add_task(connection, number * 10 + task, f"status {number}")
-    found = read_progress(rows_of(connection))
-
-    assert 10 == counts(found.overall)[OTHERS]
-    assert 10 == counts(found.features[0])[OTHERS]
-    assert STATUS_NAMES + 1 == len(found.overall.shares)
+    assert ("Import", True) == (third.title, third.is_known)
+    assert {"done": 2, "blocked": 1, "pending": 1, "draft": 1, "skipped": 1} == third.counts
+    assert ["done", "blocked", "pending", "draft", "skipped"] == [*third.counts]
+    assert (4, 2) == (third.actionable, third.done)
+    assert (3, 7) == (overall.done, sum(overall.counts.values()))
 
 
 @pytest.mark.parametrize("value", [None, 7, b"\xff", "\ud800", "a\x1b[31m\n", "x" * 1_000])
@@ -77,11 +54,12 @@ def test_names_of_any_kind_are_shown_on_one_line(value: object) -> None:
         add_task(connection, 1, value, feature=value)
     except UnicodeEncodeError:
         return  # no database holds it
-    found = read_progress(rows_of(connection))
+    overall, feature = read_progress(rows_of(connection))
+    (status,) = overall.counts
 
-    assert 1 == found.overall.total
-    assert all(one.status.isprintable() for one in found.overall.shares)
-    assert found.features[0].title.isprintable()
+    assert 1 == overall.counts[status]
+    assert status.isprintable()
+    assert feature.title.isprintable()
 
 
 def test_the_newest_learnings_of_all_features_come_first() -> None:
@@ -100,40 +78,41 @@ def test_the_newest_learnings_of_all_features_come_first() -> None:
     connection.execute("INSERT INTO features (name, learnings) VALUES ('d', '[{]'), ('e', '[]')")
     found = read_learnings(rows_of(connection))
 
-    assert (7, ("d",), 0) == (found.total, found.unreadable, found.not_looked_at)
-    assert ["newest", "new", "day", "old"] == [one.text for one in found.newest][:4]
-    assert {"no date", "bare", "far"} == {one.text for one in found.newest[4:]}
-    assert [("auto", ""), ("agent", "so")] == [(one.source, one.reason) for one in found.newest[:2]]
+    newest = found["newest"]
+
+    assert (7, ["d"], 0) == (found["total"], found["unreadable"], found["not_looked_at"])
+    assert ["newest", "new", "day", "old"] == [one["text"] for one in newest][:4]
+    assert {"no date", "bare", "far"} == {one["text"] for one in newest[4:]}
+    assert [("auto", ""), ("agent", "so")] == [(one["source"], one["reason"]) for one in newest[:2]]
 
 
 def test_learnings_are_bounded_in_number_and_in_what_is_read_for_them() -> None:
     connection = lax_database()
     many = [learning(f"l{at} \ud800", f"2026-02-03T10:{at % 60:02}:00Z") for at in range(300)]
-    assert len(json.dumps(many)) > SHORT
     for name in ("a", "b"):
         connection.execute(LEARNED, (name, json.dumps(many)))
     connection.execute(LEARNED, ("c", json.dumps([learning("x" * MOST_CHARACTERS, "")])))
     found = read_learnings(rows_of(connection))
 
-    assert (600, NEWEST, 1) == (found.total, len(found.newest), found.not_looked_at)
-    assert {59} == {int(one.created[14:16]) for one in found.newest[:10]}
+    newest = found["newest"]
+
+    assert (600, NEWEST, 1) == (found["total"], len(newest), found["not_looked_at"])
+    assert {59} == {int(one["created"][14:16]) for one in newest[:10]}
 
 
-def test_a_learning_that_was_changed_is_read_again() -> None:
+def test_a_long_learning_is_cut() -> None:
     connection = lax_database()
-    for text in ("first", "x" * 1_000):
-        connection.execute("DELETE FROM features")
-        connection.execute(LEARNED, ("a", json.dumps([learning(text, "")])))
-        (found,) = read_learnings(rows_of(connection)).newest
+    connection.execute(LEARNED, ("a", json.dumps([learning("x" * 1_000, "")])))
+    (found,) = read_learnings(rows_of(connection))["newest"]
 
-        assert text[:LONG_TEXT] == found.text.removesuffix("…")
+    assert f"{'x' * LONG_TEXT}…" == found["text"]
 
 
 def test_without_the_column_it_is_told_why_there_are_none() -> None:
     connection = lax_database()
     connection.execute("ALTER TABLE features DROP COLUMN learnings")
 
-    assert 'has no column "learnings"' in read_learnings(rows_of(connection)).lacks
+    assert 'has no column "learnings"' in read_learnings(rows_of(connection))["lacks"]
 
 
 def changed(
@@ -184,9 +163,14 @@ def test_a_night_has_the_costs_of_its_ended_sessions() -> None:
         add_session(connection, f"s-{at}", **agent, **times, **costs)
     add_session(connection, "later", agent="claude", started="2026-02-12T22:00:00Z")
     add_session(connection, "user", started="2026-02-13T22:00:00Z", ended="2026-02-13T22:01:00Z")
-    ((begin, spent),) = read_nights(rows_of(connection))
-    both = read_nights(rows_of(connection), ())
+    rows = rows_of(connection)
+    alone, both = read_pictures(rows, {}, UTC), read_pictures(rows, {})
 
-    assert ("2026-02-10T22:00:00+00:00", 3) == (begin.isoformat(), spent.count)
-    assert (1.5, 2.0, 1) == (spent.known, spent.estimated, spent.unknown)
-    assert [3, 1] == [one.count for _, one in both]
+    assert alone is not None
+    assert both is not None
+    assert (("10 Feb", "about $3.50 + 1 unknown"),) == alone["nights"].rows
+    assert ["about $3.50 + 1 unknown", "cost unknown"] == [cost for _, cost in both["nights"].rows]
+
+
+def test_without_a_ledger_there_are_no_pictures() -> None:
+    assert read_pictures(rows_of(lax_database()), {"done": 1}) is None
