@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from threading import Thread
 from typing import Any, Self
 
 from starlette.exceptions import HTTPException
@@ -27,7 +26,7 @@ from ralphgen.agents.calls import (
     typed,
 )
 from ralphgen.board.disciplines import read_disciplines
-from ralphgen.board.live import Board, in_thread
+from ralphgen.board.live import Board, begun, in_thread
 from ralphgen.board.render import Desk
 from ralphgen.board.text import (
     WAS,
@@ -209,7 +208,7 @@ class TaskActions:
         self.root = board.root
         self._board, self._tell = board, tell
         self._back: dict[str, Callable[[], object]] = {}
-        self._job: tuple[int, Thread] | None = None
+        self._job: tuple[int, Callable[[], bool]] = 0, lambda: True  # a task, and whether it ended
 
     def schema(self, tool: str) -> Rule:
         """Return the input schema of a tool, empty if it is missing; a server is asked once."""
@@ -267,7 +266,7 @@ class TaskActions:
         return ActionResult(True, f"#{task} answered; agents can take it again")
 
     def drop(self, task: int, _: Form) -> ActionResult:
-        """Delete the kept work on a task; a comment keeps its commit, and the task starts anew."""
+        """Delete the kept work on a task; a comment keeps its commit, and the task starts again."""
         found = kept_branches(self.root, task)
         if not found:
             raise ProjectError(f"there is no kept work on task {task}")
@@ -320,14 +319,35 @@ class TaskActions:
             return ActionResult(True, f"{text}: {line(answer['status'])}")
         return ActionResult(True, text, then=f"/tasks/{answer['id']}")
 
-    def fields_of_new(self, form: Form) -> Sequence[EditField]:
-        """Return the fields of a new task, with the typed texts."""
+    def form(self, kind: str, task: int, typed_in: Form) -> Mapping[str, object]:
+        """Return the values of a form on a task; raises `HTTPException` if there is none."""
+        row = self.row(task)
+        if not row:
+            raise HTTPException(404, f"there is no task {task}")
+        values: dict[str, object] = {"title": f"#{task} {line(row.get('title'))}"}
+        if kind == "edit":
+            values["fields"] = edit_fields(self.schema(UPDATE), row, typed_in)
+        elif kind == "undo":
+            values["work"] = preview(self.root, self._finished_by(task))
+        elif kind == "status":
+            rules = self.schema(SET_STATUS).get("properties", {})
+            checks, own = read_settings(self.root).done.checks, row.get("discipline")
+            values["status"] = line(row.get("status"))
+            values["statuses"] = rules.get("status", {}).get("enum", ())
+            values["checks"] = [
+                one.name for one in checks if not one.disciplines or own in one.disciplines
+            ]
+        return values
+
+    def new(self, typed_in: Form) -> Mapping[str, object]:
+        """Return the values of the form for a new task."""
         names = self._names()
         fields = [
             replace(one, rule={**one.rule, "enum": names[one.name]}) if names.get(one.name) else one
-            for one in edit_fields(self.schema(CREATE), {}, form)
+            for one in edit_fields(self.schema(CREATE), {}, typed_in)
         ]
-        return sorted(fields, key=lambda one: (one.name != "title", not one.needed))
+        fields.sort(key=lambda one: (one.name != "title", not one.needed))
+        return {"fields": fields}
 
     def _names(self) -> Mapping[str, Sequence[str]]:
         """Return the features and disciplines that a task can have."""
@@ -420,14 +440,14 @@ class TaskActions:
     def undo_work(self, task: int, form: Form) -> ActionResult:
         """Begin to undo the work on a task: the checks may take long."""
         session, code = form.text("session"), bool(form.texts("code"))
-        if session != self.finished_by(task):
+        if session != self._finished_by(task):
             raise ProjectError(f"another session has finished task {task} since: look at it first")
         if (refused := preview(self.root, session, code=code).refusal) is not None:
             raise ProjectError(refused.text, refused.hint)
         then = then_of(self.root, form.text("then"))
 
         def undo() -> ActionResult:
-            done = undo_work(self.root, session, code=code, then=then, say=_unsaid)
+            done = undo_work(self.root, session, code=code, then=then, say=_ignore_message)
             reverted = f"; the code is reverted as {done.revert[:7]}" if done.revert else ""
             lines = (f'"ralphgen undo {done.rows.session}" brings the rows back',)
             text = f"#{task} undone{reverted}; it is {done.status or 'gone'}"
@@ -455,21 +475,15 @@ class TaskActions:
 
     def _begin(self, task: int, work: Callable[[], ActionResult], failed: str) -> None:
         """Do long work on a task in a thread; refuse more than one at a time."""
-        if self._job is not None and self._job[1].is_alive():
+        if not self._job[1]():
             raise ProjectError("checks of this board run already", "wait until they have ended")
-
-        def run() -> None:
-            self._tell(tried(work, f"#{task}: {failed}"))
-
-        self._job = task, Thread(target=run, daemon=True)
-        self._job[1].start()
+        self._job = task, begun(lambda: self._tell(tried(work, f"#{task}: {failed}"))).done
 
     def is_checking(self, task: int) -> bool:
         """Return whether checks of this board run for a task, also those of an undo."""
-        return self._job is not None and self._job[0] == task and self._job[1].is_alive()
+        return self._job[0] == task and not self._job[1]()
 
-    def finished_by(self, task: int) -> str:
-        """Return the session that finished a task last."""
+    def _finished_by(self, task: int) -> str:
         with open_database(self.root) as connection:
             row = connection.row(reviews.FINISHED, [task])
         if row is None:
@@ -495,7 +509,7 @@ class TaskActions:
         request = SessionRequest(FULL, as_read=RowAsRead("task", task, read) if read else None)
         place = project_place(self.root)
         with open_server(
-            place, KIT, tool, request, trust_edited=False, say=_unsaid, apart=True
+            place, KIT, tool, request, trust_edited=False, say=_ignore_message, apart=True
         ) as server:
             yield RowTools(server), server.session
 
@@ -530,91 +544,58 @@ def tried(act: Callable[[], ActionResult], failed: str) -> ActionResult:
         return ActionResult(False, failed, (), fieldless(error.problems))
 
 
-def _unsaid(_: str) -> None:
+def _ignore_message(_: str) -> None:
     """Ignore a command's messages, which would go to the terminal of the board."""
-
-
-class TaskRoutes:
-    """Answers the requests at the addresses of decisions."""
-
-    def __init__(self, desk: Desk, does: TaskActions) -> None:
-        """Decide by `does`."""
-        self._desk, self._does = desk, does
-
-    async def decide(self, act: Act, then: str, request: Request) -> Response:
-        """Decide on one task; a plain form leads to `then` next."""
-        task = _task(request)
-        return await self._desk.decide(request, partial(act, task), then.format(task=task))
-
-    async def decide_several(self, kind: str, request: Request) -> Response:
-        """Decide on the tasks that a form names."""
-
-        def act(form: Form) -> ActionResult:
-            tasks = [int(one) for one in form.texts("id") if re.fullmatch("[0-9]{1,18}", one)]
-            if not tasks:
-                raise ProjectError("no task is selected")
-            return self._does.decide(kind, [*dict.fromkeys(tasks)])
-
-        return await self._desk.decide(request, act, "/")
-
-    async def undo_decision(self, request: Request) -> Response:
-        """Undo a decision of this board."""
-        token = request.path_params["token"]
-        return await self._desk.decide(request, lambda _: self._does.take_back(token), "/")
-
-    async def save(self, request: Request) -> Response:
-        """Save the form of a new task or of an edited one; a refused form keeps what is typed."""
-        form, task = await form_of(request), _task(request)
-        if task:
-            act, failed = partial(self._does.edit, task, form), "Nothing was saved"
-        else:
-            act, failed = partial(self._does.create, form), "No task was added"
-        outcome = await in_thread(lambda: tried(act, failed))
-        if outcome.ok or wants_json(request) or form.texts("line"):
-            then = outcome.then or (f"/tasks/{task}" if task else "/tasks")
-            return self._desk.answered(request, outcome, then)
-        return await self.show("edit" if task else "new", request, outcome, form)
-
-    async def show(
-        self, kind: str, request: Request, outcome: ActionResult | None = None, form: Form = EMPTY
-    ) -> Response:
-        """Show a form, with what is typed after a refusal."""
-        does, task, query = self._does, _task(request), query_of(request)
-
-        def read() -> Record:
-            if kind == "new":
-                given = form if outcome else Form(tuple(query.items()))
-                return {"kind": kind, "task": 0, "fields": does.fields_of_new(given)}
-            row = does.row(task)
-            if not row:
-                raise HTTPException(404, f"there is no task {task}")
-            values = {"kind": kind, "task": task, "title": f"#{task} {line(row.get('title'))}"}
-            if kind == "edit":
-                values["fields"] = edit_fields(does.schema(UPDATE), row, form)
-            elif kind == "undo":
-                values["work"] = preview(does.root, does.finished_by(task))
-            elif kind == "status":
-                rules = does.schema(SET_STATUS).get("properties", {})
-                values["statuses"] = rules.get("status", {}).get("enum", ())
-                values["status"], values["to"] = line(row.get("status")), query.get("to", "")
-                values["checks"] = [
-                    one.name
-                    for one in read_settings(does.root).done.checks
-                    if not one.disciplines or row.get("discipline") in one.disciplines
-                ]
-            return values
-
-        title = f"Task {task}" if task else "New task"
-        return await self._desk.page(
-            request, "dialog.html.jinja", read, title=title, outcome=outcome
-        )
 
 
 def routes(desk: Desk) -> Sequence[Route]:
     """Return the routes of all decisions on tasks, and of their forms."""
     does = TaskActions(desk.board, desk.tell)
     desk.board.is_checking = does.is_checking
-    own, page = TaskRoutes(desk, does), "/tasks/{task}"
+
+    async def decide(act: Act, then: str, request: Request) -> Response:
+        task = _task(request)
+        return await desk.decide(request, partial(act, task), then.format(task=task))
+
+    async def decide_several(kind: str, request: Request) -> Response:
+        def act(form: Form) -> ActionResult:
+            tasks = [int(one) for one in form.texts("id") if re.fullmatch("[0-9]{1,18}", one)]
+            if not tasks:
+                raise ProjectError("no task is selected")
+            return does.decide(kind, [*dict.fromkeys(tasks)])
+
+        return await desk.decide(request, act, "/")
+
+    async def undo_decision(request: Request) -> Response:
+        token = request.path_params["token"]
+        return await desk.decide(request, lambda _: does.take_back(token), "/")
+
+    async def save(kind: str, then: str, failed: str, request: Request) -> Response:
+        """Save the form of a new task or of an edited one; a refused form keeps what is typed."""
+        form, task = await form_of(request), _task(request)
+        act = partial(does.create, form) if kind == "new" else partial(does.edit, task, form)
+        outcome = await in_thread(lambda: tried(act, failed))
+        if outcome.ok or wants_json(request) or form.texts("line"):
+            return desk.answered(request, outcome, outcome.then or then.format(task=task))
+        return await show(kind, request, outcome, form)
+
+    async def show(
+        kind: str, request: Request, outcome: ActionResult | None = None, form: Form = EMPTY
+    ) -> Response:
+        task, query = _task(request), query_of(request)
+        typed_in = form if outcome else Form(tuple(query.items()))
+        title = "New task" if kind == "new" else f"Task {task}"
+
+        def read() -> Mapping[str, object]:
+            shared = {"kind": kind, "task": task, "to": query.get("to", "")}
+            return {
+                **shared,
+                **(does.new(typed_in) if kind == "new" else does.form(kind, task, form)),
+            }
+
+        return await desk.page(request, "dialog.html.jinja", read, title=title, outcome=outcome)
+
+    one, page = "/tasks/{task:int}/", "/tasks/{task}"
     acts: Mapping[str, tuple[Act, str]] = {
         **{kind: (does.deciding(kind), "/") for kind in DECISIONS},
         "keep": (does.keep, "/"),
@@ -627,23 +608,22 @@ def routes(desk: Desk) -> Sequence[Route]:
         "check": (does.check, page),
         "move": (does.move, "/tasks"),
     }
-    one = "/tasks/{task:int}/"
-    shown = {"/tasks/new": "new", **{one + kind: kind for kind in FORMS}}
+    forms = {"/tasks/new": "new", **{one + kind: kind for kind in FORMS}}
     posts: Mapping[str, Callable[..., Any]] = {
-        "/tasks": own.save,
-        f"{one}edit": own.save,
-        "/decisions/{token}/undo": own.undo_decision,
-        **{one + kind: partial(own.decide, *act) for kind, act in acts.items()},
-        **{f"/inbox/{kind}": partial(own.decide_several, kind) for kind in DECISIONS},
+        "/tasks": partial(save, "new", "/tasks", "No task was added"),
+        f"{one}edit": partial(save, "edit", page, "Nothing was saved"),
+        "/decisions/{token}/undo": undo_decision,
+        **{one + kind: partial(decide, *act) for kind, act in acts.items()},
+        **{f"/inbox/{kind}": partial(decide_several, kind) for kind in DECISIONS},
     }
     return [
-        *(Route(path, partial(own.show, kind), methods=["GET"]) for path, kind in shown.items()),
+        *(Route(path, partial(show, kind), methods=["GET"]) for path, kind in forms.items()),
         *(Route(path, post, methods=["POST"]) for path, post in posts.items()),
     ]
 
 
 def _task(request: Request) -> int:
-    """Return the task that an address names, 0 for a new one; refuses ids that are too large."""
+    """Return the task that an address names, or 0; refuses ids that no database stores."""
     task: int = request.path_params.get("task", 0)
     if task > LARGEST_ID:
         raise HTTPException(404, "there is no such task")

@@ -77,15 +77,16 @@ def project_fields(root: Path, form: Form = EMPTY) -> dict[str, EditField]:
     }
 
 
-def save_project(root: Path, form: Form) -> ActionResult:
+def save_project(board: Board, form: Form) -> ActionResult:
     """Write the edited texts of a form, unless others have changed them meanwhile."""
     try:
-        project = EditedProject(root)
+        project = EditedProject(board.root)
         read = {name: said(form, f"{WAS}{name}") for name in project.fields}
         texts = {name: said(form, name, text) for name, text in read.items()}
         project.record = {name: text or None for name, text in read.items()}
         wanted = {name: text or None for name, text in texts.items() if text != read[name]}
-        changed = project.write(wanted)["changed"]
+        with board.acting:
+            changed = project.write(wanted)["changed"]
     except RalphgenError as error:
         stale = isinstance(error, ClashError)
         return ActionResult(False, "nothing was saved", (), fieldless(error.problems), stale)
@@ -126,14 +127,14 @@ def drift(root: Path) -> dict[str, Any]:
 
 def regenerate(board: Board) -> ActionResult:
     """Regenerate the server and its environment."""
-    said: list[str] = []
+    messages: list[str] = []
     with board.acting:
-        problems = edits.regenerate(board.root, said.append)
-    if not problems:
-        return ActionResult(True, "the server is up to date", tuple(said))
-    written = any(line.startswith(f"{FOLDER}: ") for line in said)
-    rest = "was written, but its environment is not ready" if written else "was not written"
-    return ActionResult(False, f"the server {rest}", tuple(said), fieldless(problems))
+        found = edits.regenerate(board.root, messages.append)
+    if not found:
+        return ActionResult(True, "the server is up to date", tuple(messages))
+    is_written = any(one.startswith(f"{FOLDER}: ") for one in messages)
+    rest = "was written, but its environment is not ready" if is_written else "was not written"
+    return ActionResult(False, f"the server {rest}", tuple(messages), fieldless(found))
 
 
 def diagnose(board: Board) -> ActionResult:
@@ -142,10 +143,8 @@ def diagnose(board: Board) -> ActionResult:
         board.findings = findings = tuple(examine(Project(board.root)))
     board.note("diagnosis")
     ill = sum(bool(finding.fix) and not finding.is_warning for finding in findings)
-    count = f"{len(findings)} checks ran"
-    if ill:
-        return ActionResult(False, f"{count}, {ill} of them need a fix")
-    return ActionResult(True, f"{count}, no problems found")
+    rest = f"{ill} of them need a fix" if ill else "no problems found"
+    return ActionResult(not ill, f"{len(findings)} checks ran, {rest}")
 
 
 def problems(board: Board, form: Form) -> tuple[FieldProblem, ...]:
@@ -166,16 +165,16 @@ def problems(board: Board, form: Form) -> tuple[FieldProblem, ...]:
 
 def save(board: Board, form: Form) -> ActionResult:
     """Save the edit of a discipline in a form, and regenerate."""
-    given, said = DisciplineForm(form), list[str]()
+    given, messages = DisciplineForm(form), list[str]()
     try:
         edit = given.edit()
     except FormError as error:
         return ActionResult(False, "nothing was saved", (), error.problems)
     with board.acting:
-        saved = edits.save(board.root, edit, said.append, session=board.session)
+        saved = edits.save(board.root, edit, messages.append, session=board.session)
     found = (*map(given.shown, saved.fields), *fieldless(saved.problems))
     is_saved, is_stale = saved.state == "saved", saved.state == "stale"
-    return ActionResult(is_saved, saved.sentence, tuple(said), found, is_stale)
+    return ActionResult(is_saved, saved.sentence, tuple(messages), found, is_stale)
 
 
 def address_of(discipline: str) -> str:
@@ -256,63 +255,47 @@ def _health(board: Board, _: Request) -> Values:
     return {"page": "health", "drift": board.kept("drift", drift), "findings": board.findings}
 
 
-class ProjectPages:
-    """Answers the requests of the project's pages."""
-
-    def __init__(self, desk: Desk) -> None:
-        """Read nothing."""
-        self._desk, self._board = desk, desk.board
+def routes(desk: Desk) -> Sequence[Route]:
+    """Return the routes of this screen; fixed addresses come before the ones with a name."""
+    board = desk.board
 
     async def show(
-        self, title: str, read: Read, request: Request, outcome: ActionResult | None = None
+        title: str, read: Read, request: Request, outcome: ActionResult | None = None
     ) -> Response:
         """Show a page, or the problems of a project that is unreadable."""
 
         def values() -> Values:
             try:
-                return {"problems": (), **read(self._board, request)}
+                return {"problems": (), **read(board, request)}
             except RalphgenError as error:
                 return {"page": "problem", "problems": error.problems}
 
-        return await self._desk.page(request, TEMPLATE, values, title=title, outcome=outcome)
+        return await desk.page(request, TEMPLATE, values, title=title, outcome=outcome)
 
-    async def save_project(self, request: Request) -> Response:
-        """Save the title and the description; a refused form keeps what is typed."""
+    async def save_texts(request: Request) -> Response:
         form = await form_of(request)
-
-        def act() -> ActionResult:
-            with self._board.acting:
-                return save_project(self._board.root, form)
-
-        outcome = await in_thread(act)
+        outcome = await in_thread(lambda: save_project(board, form))
         if outcome.ok or wants_json(request):
-            return self._desk.answered(request, outcome, "/project")
-        return await self.show(EDIT, partial(_edit, typed=form), request, outcome)
+            return desk.answered(request, outcome, "/project")
+        return await show(EDIT, partial(_edit, typed=form), request, outcome)
 
-    async def save(self, request: Request) -> Response:
-        """Save a discipline; a refused form keeps what is typed."""
+    async def save_discipline(request: Request) -> Response:
         form = await form_of(request)
-        outcome = await in_thread(lambda: save(self._board, form))
-        name = form.text("discipline")
+        outcome, name = await in_thread(lambda: save(board, form)), form.text("discipline")
         if outcome.ok or wants_json(request):
-            return self._desk.answered(request, outcome, address_of(name))
+            return desk.answered(request, outcome, address_of(name))
         read = partial(_discipline, name=name, typed=form, found=outcome.problems)
-        return await self.show("", read, request, outcome)
+        return await show("", read, request, outcome)
 
-    async def check(self, request: Request) -> Response:
-        """Answer with the problems of a discipline's form."""
+    async def check(request: Request) -> Response:
         form = await form_of(request)
-        return json_answer([*map(asdict, await in_thread(lambda: problems(self._board, form)))])
+        return json_answer([*map(asdict, await in_thread(lambda: problems(board, form)))])
 
-    async def decide(self, act: Callable[[Board], ActionResult], request: Request) -> Response:
-        """Act on the health of the project."""
-        return await self._desk.decide(request, lambda _: act(self._board), "/project/health")
+    async def decide(act: Callable[[Board], ActionResult], request: Request) -> Response:
+        return await desk.decide(request, lambda _: act(board), "/project/health")
 
-
-def routes(desk: Desk) -> Sequence[Route]:
-    """Return the routes of this screen; fixed addresses come before the ones with a name."""
-    own, form = ProjectPages(desk), "/disciplines/{name:path}"
-    pages = {
+    form = "/disciplines/{name:path}"
+    gets: Mapping[str, tuple[str, Read]] = {
         "": ("Project", _overview),
         "/edit": (EDIT, _edit),
         "/access": ("Access", _access),
@@ -321,18 +304,19 @@ def routes(desk: Desk) -> Sequence[Route]:
         "/health": ("Health", _health),
     }
     posts: Mapping[str, Callable[..., Any]] = {
-        "/edit": own.save_project,
-        "/check": own.check,
-        "/disciplines": own.save,
-        form: own.save,
-        "/regenerate": partial(own.decide, regenerate),
-        "/diagnose": partial(own.decide, diagnose),
+        "/edit": save_texts,
+        "/check": check,
+        "/disciplines": save_discipline,
+        form: save_discipline,
+        "/regenerate": partial(decide, regenerate),
+        "/diagnose": partial(decide, diagnose),
     }
-    gets = {path: partial(own.show, *page) for path, page in pages.items()}
     return [
-        Route(f"/project{path}", end, methods=[method])
-        for method, ends in (("GET", gets), ("POST", posts))
-        for path, end in ends.items()
+        *(
+            Route(f"/project{at}", partial(show, *page), methods=["GET"])
+            for at, page in gets.items()
+        ),
+        *(Route(f"/project{at}", post, methods=["POST"]) for at, post in posts.items()),
     ]
 
 

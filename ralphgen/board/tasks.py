@@ -1,9 +1,7 @@
 """The tasks in groups: the next ones in the order of agents, and the reasons of the others."""
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import chain
 from json import dumps
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +21,6 @@ from ralphgen.runtime.engine.ledger import MET, WAITING
 from ralphgen.runtime.tasks.claims import (
     BLOCKED,
     IN_PROGRESS,
-    LIMIT,
     PENDING,
     PRIORITIES,
     in_order,
@@ -69,13 +66,15 @@ FILTERS = ("feature", "discipline", "priority")
 LONGEST, LONGEST_TITLE = 200, 120  # characters of a search or a name; of a text in a row
 A_GROUP, A_COLUMN, A_PAGE = 50, 25, 100  # rows of a group, of a column, of a group alone
 MOST_ROWS, MOST_NAMES, NAMED = 200, 200, 2  # rows of a page; options of a filter; tasks in a row
+TEXTS = (
+    *("title", "status", "feature", "discipline"),
+    *("priority", "blocked_by", "created", "updated"),
+)
+"""The columns of a row."""
 RANKS = {name: rank for rank, name in enumerate(PRIORITIES)}
-MOST_KEPT = 8  # queries with their rows, until the next change
-IS_OPEN = f"WHERE status IS NULL OR STATUS NOT IN {MET}"
-IS_CLOSED = f"{{}} AND STATUS IN {MET} AND NOT {{}}"
-GROUPS = {PENDING: WAITS, IN_PROGRESS: PROGRESS, BLOCKED: NEEDS, "draft": DRAFTS}  # by status
-DISTINCT = "SELECT DISTINCT NAME FROM tasks LIMIT ?"
-COUNT = "SELECT COUNT(*) FROM tasks WHERE GIVEN"
+GROUPS = {PENDING: WAITS, IN_PROGRESS: PROGRESS, BLOCKED: NEEDS, "draft": DRAFTS}
+GROUPS |= dict.fromkeys(MET, DONE)
+"""The groups by status; ready tasks, tasks of sessions and tasks for the user have others."""
 AGENTS = "SELECT id, agent FROM ralphgen_sessions WHERE "
 Record = Mapping[str, Any]
 
@@ -146,181 +145,149 @@ class TaskGroup(NamedTuple):
 
 
 class TaskList:
-    """The group of each open task, and its reasons, as read at one moment.
+    """The group of each task, and its reasons, as read at one moment.
 
-    `groups` hold ids in the order of display. Of the closed tasks, they hold only the `moved` ones,
-    which wait for a merge or for the user: `needs` has the kind and the reason of the latter.
-    `titles` are the display names of features, and `names` the values of the filters.
+    `groups` hold ids in the order of display. `needs` has the kind and the reason of tasks that
+    wait for the user, `titles` the display names of features, and `names` the values of filters.
     """
 
     def __init__(self, rows: Rows, needs: Mapping[int, tuple[str, str]]) -> None:
-        """Read the open tasks."""
+        """Read the tasks."""
         self.needs, self.has_ledger = needs, rows.has_ledger
-        self.names = {name: _names(rows, name) for name in rows.chosen("tasks", *FILTERS)}
         names = ["name", *rows.chosen("features", "display_name")]
         titles = rows.read("features", names)
         self.titles = {line(row[0]): line(row[-1]) for row in titles if row[-1]}
-        columns = ["id", "status", *rows.chosen("tasks", "priority", "depends_on")]
-        open_tasks = rows.read("tasks", columns, IS_OPEN.replace("STATUS", rows.exactly("status")))
-        status = {row[0]: str(plain(row[1])) for row in open_tasks}
-        stored = dict(zip(columns, zip(*open_tasks, strict=True), strict=False))
-        nothing = [None] * len(status)
-        lists = prerequisite_lists(stored.get("depends_on", nothing))
-        needed = {task: dict.fromkeys(one or ()) for task, one in zip(status, lists, strict=True)}
-        self.merging = {one for (one,) in rows.execute(WAITING)} if rows.has_ledger else set[int]()
-        self.unmerged = frozenset(unmerged_tasks(rows.connection, rows.stored))
-        missing = {*chain.from_iterable(needed.values())} - status.keys()
-        if missing:
-            sure = [one for one in missing if abs(one) < LIMIT]
-            missing -= {task for (task,) in rows.named("tasks", ["id"], dumps(sure))}
-        self.missing = {
-            task: [one for one in found if one in missing]
-            for task, found in needed.items()
-            if not missing.isdisjoint(found)
+        columns = ["id", *rows.chosen("tasks", *TEXTS, "depends_on", "completed")]
+        self._places = {name: at for at, name in enumerate(columns)}
+        self._stored = {row[0]: row for row in rows.read("tasks", columns, "ORDER BY id")}
+        self.names = {name: self._names(name) for name in FILTERS if name in columns}
+        status = {task: str(plain(self._value(task, "status"))) for task in self._stored}
+        open_tasks = [task for task, one in status.items() if one not in MET]
+        lists = prerequisite_lists([self._value(task, "depends_on") for task in open_tasks])
+        unreadable = {task for task, one in zip(open_tasks, lists, strict=True) if one is None}
+        needed = {
+            task: [*dict.fromkeys(one or ())] for task, one in zip(open_tasks, lists, strict=True)
         }
+        missing = {task: [one for one in ids if one not in status] for task, ids in needed.items()}
+        self.missing = {task: ids for task, ids in missing.items() if ids}
+        self.merging = {one for (one,) in rows.execute(WAITING)} if rows.has_ledger else set[int]()
+        self.unmerged = unmerged_tasks(rows.connection, rows.stored)
         self.waits_for = {
-            task: [one for one in found if one in status or one in self.unmerged]
-            for task, found in needed.items()
+            task: [one for one in ids if one in needed or one in self.unmerged]
+            for task, ids in needed.items()
         }
         waits = {**dict.fromkeys(self.unmerged, ()), **self.waits_for}
-        self.holds_up = waiting(waits, waits.keys())
+        self._waiting = waiting(waits, waits.keys())
         self.circles = _circles(self.waits_for)
         self.holds = holds_of(read_claims(rows), anywhere=False)
+        sessions = dumps([hold.session for hold in self.holds.values()])
+        sql = f"{AGENTS}{rows.connection.sql.among('id', 'text')}"
+        self._agents = dict(rows.execute(sql, sessions)) if self.holds else {}
         stale = {one for one, hold in self.holds.items() if hold.begun and not hold.live}
-        self.states = {
+        self.states: Mapping[str, Collection[int]] = {
             STALE: {task for task in stale if status.get(task) == IN_PROGRESS},
-            ADRIFT: self.missing.keys(),
-            UNREADABLE: {task for task, one in zip(status, lists, strict=True) if one is None},
-            CIRCLE: self.circles.keys(),
+            ADRIFT: self.missing,
+            UNREADABLE: unreadable,
+            CIRCLE: self.circles,
         }
-        self.moved = {*self.merging, *needs} - status.keys()
         self.groups: dict[str, list[int]] = {name: [] for name in KINDS}
         self.groups[NEXT] = next_tasks(rows.connection, rows.stored)
         self.numbers = {task: at for at, task in enumerate(self.groups[NEXT], 1)}
-        priorities = zip(status, stored.get("priority", nothing), strict=True)
-        urgency = {task: RANKS.get(str(plain(one)), len(RANKS)) for task, one in priorities}
-        left = (status.keys() | self.moved) - self.numbers.keys()
-        for task in sorted(left, key=lambda one: (urgency.get(one, 0), -self.held_up(one), one)):
-            live = task in self.holds and self.holds[task].live
-            if task in self.merging or (live and task not in needs):
-                self.groups[PROGRESS].append(task)
-            else:
-                group = NEEDS if task in needs else GROUPS.get(status[task], OTHER)
-                self.groups[group].append(task)
+        for task in sorted(status.keys() - self.numbers.keys(), key=self._urgency):
+            group = GROUPS.get(status[task], OTHER)
+            is_live = task in self.holds and self.holds[task].live
+            if task in self.merging or (is_live and task not in needs and group != DONE):
+                group = PROGRESS
+            self.groups[NEEDS if task in needs and task not in self.merging else group].append(task)
         first = {task: at for at, task in enumerate(needs)}
         self.groups[NEEDS].sort(key=lambda task: first.get(task, len(first)))
+        self.groups[DONE].sort(key=self._closed, reverse=True)
 
-    def held_up(self, task: int) -> int:
-        """Return the number of tasks that wait for a task, also by way of others."""
-        return self.holds_up.get(task, 0)
+    def _value(self, task: int, column: str) -> Any:
+        """Return a stored value; None without the column."""
+        return self._stored[task][self._places[column]] if column in self._places else None
 
-    def read(self, rows: Rows, query: TaskQuery) -> tuple[TaskGroup, ...]:
-        """Return the groups of a query; no more tasks are read than are shown."""
-        where, values = _condition(rows, query)
-        chosen = self.states.get(query.state)
-        if query.is_filtered:
-            found = {task for (task,) in rows.read("tasks", ["id"], f"WHERE {where}", *values)}
-            chosen = found if chosen is None else found.intersection(chosen)
-        ids: dict[str, Sequence[int]] = {
-            name: tasks if chosen is None else [task for task in tasks if task in chosen]
+    def _names(self, column: str) -> Sequence[str]:
+        """Return the values of a column in order, but not those that no form can hold."""
+        found = {self._value(task, column) for task in self._stored}
+        names = [name for name in found if name and line(name) == name]
+        ranks = RANKS if column == "priority" else {}
+        names.sort(key=lambda one: (ranks.get(one, len(ranks)), natural(one), one))
+        return names[:MOST_NAMES]
+
+    def _urgency(self, task: int) -> tuple[int, int, int]:
+        rank = RANKS.get(str(plain(self._value(task, "priority"))), len(RANKS))
+        return rank, -self._waiting.get(task, 0), task
+
+    def _closed(self, task: int) -> tuple[str, int]:
+        """Return when a task was closed, as far as it is known."""
+        times = (self._value(task, name) for name in ("completed", "updated"))
+        return next((str(plain(one)) for one in times if one is not None), ""), task
+
+    def read(self, query: TaskQuery, matches: Collection[int] | None) -> list[TaskGroup]:
+        """Return the groups of a query; `matches` are the tasks with its text, None without one."""
+        filters = {name: value for name in FILTERS if (value := getattr(query, name))}
+        chosen = {
+            task
+            for task in (self._stored if matches is None else matches)
+            if task in self._stored and task in self.states.get(query.state, self._stored)
+            if all(self._value(task, name) == value for name, value in filters.items())
+        }
+        ids = {
+            name: [task for task in tasks if task in chosen]
             for name, tasks in self.groups.items()
             if query.state in ("", name, *self.states)
         }
-        totals = {name: len(tasks) for name, tasks in ids.items()}
-        closed = IS_CLOSED.replace("STATUS", rows.exactly("status"))
-        closed = closed.format(where, rows.connection.sql.among("id"))
-        values = (*values, dumps([*self.moved]))
-        if query.state in ("", DONE):
-            ((totals[DONE],),) = rows.execute(COUNT.replace("GIVEN", closed), *values)
         most = A_COLUMN if query.layout else A_PAGE if query.state else A_GROUP
-        while sum(min(most, total) for total in totals.values()) > MOST_ROWS:
+        while sum(min(most, len(tasks)) for tasks in ids.values()) > MOST_ROWS:
             most -= 1
         in_pages = bool(query.state and not query.layout)
-        last = max(totals.values(), default=0) // most
+        last = max(map(len, ids.values()), default=0) // most
         start = most * min(query.page - 1, last) * in_pages
-        shown = {name: tasks[start : start + most] for name, tasks in ids.items()}
-        if totals.get(DONE):
-            dates = ", ".join(map(rows.exactly, rows.chosen("tasks", "completed", "updated")))
-            newest = f"coalesce({dates}, '', '') DESC, id DESC" if dates else "id DESC"
-            rest = f"WHERE {closed} ORDER BY {newest} LIMIT ? OFFSET ?"
-            shown[DONE] = [one for (one,) in rows.read("tasks", ["id"], rest, *values, most, start)]
-        known = self._records(rows, {*chain.from_iterable(shown.values())})
         kept = COLUMNS[:-1] if query.layout else () if query.is_filtered else (query.state or NEXT,)
-        return tuple(
-            TaskGroup(
-                name,
-                KINDS[name],
-                total,
-                [*self._rows(name, shown.get(name, ()), known)],
-                query.address(page=start // most) if start else "",
-                (
-                    query.address(page=query.page + 1)
-                    if in_pages
-                    else query.address(state=name, layout="")
-                )
-                * (total > start + most),
-            )
-            for name in (COLUMNS if query.layout else KINDS)
-            for total in [totals.get(name, 0)]
-            if total or name in kept
-        )
+        groups = []
+        for name in COLUMNS if query.layout else KINDS:
+            tasks = ids.get(name, [])
+            if tasks or name in kept:
+                shown = tasks[start : start + most]
+                rows = [self._row(name, shown, at) for at in range(len(shown))]
+                before = query.address(page=start // most) if start else ""
+                change = {"page": query.page + 1} if in_pages else {"state": name, "layout": ""}
+                more = query.address(**change) if tasks[start + most :] else ""
+                groups.append(TaskGroup(name, KINDS[name], len(tasks), rows, before, more))
+        return groups
 
-    def _records(self, rows: Rows, ids: set[int]) -> Mapping[int, Record]:
-        """Return the texts of some tasks, of the tasks in their reasons, and of their agents."""
-        for task in [*ids]:
-            ids.update(self.waits_for.get(task, ())[:NAMED])
-            ids.update(self.circles.get(task, ())[: NAMED + 1])
-        columns = ["title", "status", "feature", "discipline"]
-        columns += rows.chosen("tasks", "priority", "blocked_by", "updated", "created")
-        sessions = {task: self.holds[task].session for task in ids if task in self.holds}
-        agents = dict[str, str]()
-        if sessions:
-            sql = f"{AGENTS}{rows.connection.sql.among('id', 'text')}"
-            agents = dict(rows.execute(sql, dumps([*sessions.values()])))
+    def _row(self, group: str, tasks: Sequence[int], at: int) -> Record:
+        """Return the row of a task, one of those that its group shows."""
+        task = tasks[at]
+        record = {name: line(self._value(task, name), LONGEST_TITLE) for name in TEXTS}
+        number = self.numbers.get(task, 0) if group == NEXT else 0
+        before = self.numbers[tasks[at - 1]] if number and at else number - 1
+        after = self.numbers[tasks[at + 1]] if number and tasks[at + 1 :] else number + 1
+        hold = self.holds.get(task)
+        if hold and not hold.live and task not in self.states[STALE]:
+            hold = None
+        in_needs = group == NEEDS and task in self.needs
         return {
-            task: {
-                "id": task,
-                "priority": "",
-                "agent": line(agents.get(sessions.get(task, ""))) or "a session",
-                **dict(zip(columns, (line(one, LONGEST_TITLE) for one in row), strict=True)),
-            }
-            for task, *row in rows.named("tasks", ["id", *columns], dumps([*ids]))
+            **record,
+            "id": task,
+            "title": record["title"] or "(no title)",
+            "feature": self.titles.get(record["feature"]) or record["feature"],
+            "changed": record["updated"] or record["created"],
+            "mark": self.needs[task][0] if in_needs else KINDS[group].mark,
+            "number": number,
+            "up": max(before, 1),
+            "down": min(after, len(self.numbers)),
+            "reason": self._waits(task) if group == WAITS else self._words(group, task, record),
+            "holds_up": self._waiting.get(task, 0),
+            "session": hold.session if hold else "",
+            "agent": (line(self._agents.get(hold.session)) or "a session") if hold else "",
+            "since": hold.since if hold else "",
         }
 
-    def _rows(
-        self, group: str, tasks: Sequence[int], known: Mapping[int, Record]
-    ) -> Iterator[Record]:
-        """Yield the rows of a group; tasks that were deleted meanwhile are left out."""
-        for at, task in enumerate(tasks):
-            if (record := known.get(task)) is None:
-                continue
-            number = self.numbers.get(task, 0) if group == NEXT else 0
-            before = self.numbers[tasks[at - 1]] if number and at else number - 1
-            after = self.numbers[tasks[at + 1]] if number and tasks[at + 1 :] else number + 1
-            hold = self.holds.get(task)
-            works = hold and (hold.live or task in self.states[STALE])
-            in_needs = group == NEEDS and task in self.needs
-            yield {
-                **record,
-                "title": record["title"] or "(no title)",
-                "feature": self.titles.get(record["feature"]) or record["feature"],
-                "changed": record.get("updated") or record.get("created") or "",
-                "mark": self.needs[task][0] if in_needs else KINDS[group].mark,
-                "number": number,
-                "up": max(before, 1),
-                "down": min(after, len(self.numbers)),
-                "reason": self._waits(task, known)
-                if group == WAITS
-                else self._words(group, record),
-                "holds_up": self.held_up(task),
-                "session": hold.session if hold and works else "",
-                "since": hold.since if hold and works else "",
-            }
-
-    def _words(self, group: str, record: Record) -> Reason:
+    def _words(self, group: str, task: int, record: Record) -> Reason:
         """Return why a task is in its group, in a few words; empty if the group says it all."""
-        task, status = record["id"], record["status"]
-        reason = record.get("blocked_by", "")
+        reason, status = record["blocked_by"], record["status"]
         by_group = {
             NEXT: reason,
             NEEDS: reason,
@@ -333,7 +300,7 @@ class TaskList:
             words = self.needs[task][1] or reason
         return Reason("stale: left by" if task in self.states[STALE] else words)
 
-    def _waits(self, task: int, known: Mapping[int, Record]) -> Reason:
+    def _waits(self, task: int) -> Reason:
         """Return why a task waits for others."""
         if task in self.states[UNREADABLE]:
             return Reason("waits: its dependencies cannot be read")
@@ -342,7 +309,7 @@ class TaskList:
         links = tuple(
             (one, f"{title} (not merged yet)" if one in self.unmerged else title)
             for one in named[:NAMED]
-            for title in [known[one]["title"] if one in known else ""]
+            for title in [line(self._value(one, "title"), LONGEST_TITLE)]
         )
         more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
         if missing := ", ".join(f"#{one}" for one in self.missing.get(task, ())[:NAMED]):
@@ -364,60 +331,39 @@ def _circles(links: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
     return {ids[at]: tuple(ids[one] for one in circle) for circle in circles for at in circle}
 
 
-def _names(rows: Rows, column: str) -> tuple[str, ...]:
-    """Return the values of a column of all tasks in order, but not those that no form can hold."""
-    found = rows.execute(DISTINCT.replace("NAME", rows.exactly(column)), MOST_NAMES)
-    names = {name for (name,) in found if name and line(name) == name}
-    ranks = RANKS if column == "priority" else {}
-    return tuple(sorted(names, key=lambda one: (ranks.get(one, len(ranks)), natural(one), one)))
-
-
-def _condition(rows: Rows, query: TaskQuery) -> tuple[str, tuple[object, ...]]:
-    """Return the filters of a query as an SQL condition with its values."""
-    clauses, values = ["1 = 1"], list[object]()
-    for column in FILTERS:
-        if given := getattr(query, column):
-            has_column = not rows.lacks("tasks", column)
-            clauses.append(f"{rows.exactly(column)} = ?" if has_column else "1 = 0")
-            values += [given] * has_column
-    if query.q:
-        forms = [query.q]
-        if not query.q.isascii():  # SQLite takes Ü and ü for different letters
-            forms += [query.q.lower(), query.q.upper(), query.q.capitalize()]
-        texts = (text.replace("!", "!!").replace("%", "!%").replace("_", "!_") for text in forms)
-        patterns = [f"%{text}%" for text in dict.fromkeys(texts)]
-        columns = rows.chosen("tasks", "title", "description")
-        found = [rows.connection.sql.holds(column) for column in columns for _ in patterns]
-        values += patterns * len(columns)
-        number = re.fullmatch("#?([0-9]{1,19})", query.q)
-        if number and int(number[1]) < LIMIT:
-            found.append("id = ?")
-            values.append(int(number[1]))
-        clauses.append(f"({' OR '.join(found)})")
-    return " AND ".join(clauses), tuple(values)
+def search(rows: Rows, text: str) -> set[int]:
+    """Return the tasks with a text in their titles or descriptions, or with this number."""
+    columns = ["id", *rows.chosen("tasks", "title", "description")]
+    found = {
+        task
+        for task, *texts in rows.read("tasks", columns)
+        if any(text.casefold() in str(plain(one)).casefold() for one in texts if one)
+    }
+    number = text.removeprefix("#")
+    return {*found, int(number)} if number.isdecimal() else found
 
 
 def routes(desk: Desk) -> Sequence[Route]:
     """Return the routes of this screen."""
 
-    def read_tasks(root: Path) -> tuple[TaskList, dict[TaskQuery, tuple[TaskGroup, ...]]]:
+    def read_tasks(root: Path) -> TaskList:
         items = items_of(desk.board)
         found = {**items.questions, **items.conflicts, **items.stuck}
         needs = {task: (item.kind, item.why) for task, item in found.items()}
         with Project(root).task_rows() as (rows, _):
-            return TaskList(replace(rows, has_ledger=items.has_ledger), needs), {}
+            return TaskList(replace(rows, has_ledger=items.has_ledger), needs)
 
     async def show(request: Request) -> Response:
         query = task_query(query_of(request))
 
         def values() -> Mapping[str, object]:
-            tasks, known = desk.board.kept(f"status {LOOPS}", read_tasks)
-            if (groups := known.get(query)) is None:
+            tasks, matches = desk.board.kept(f"status {LOOPS}", read_tasks), None
+            if query.q:
                 with Project(desk.root).task_rows() as (rows, _):
-                    groups = tasks.read(rows, query)
-                known.update({query: groups} if len(known) < MOST_KEPT else {})
-            shown = {"query": query, "groups": groups, "tasks": tasks, "states": STATES}
-            return {**shown, "everything": TaskQuery(layout=query.layout).address()}
+                    matches = search(rows, query.q)
+            shown = {"query": query, "groups": tasks.read(query, matches), "tasks": tasks}
+            everything = TaskQuery(layout=query.layout).address()
+            return {**shown, "states": STATES, "everything": everything}
 
         return await desk.page(request, "tasks.html.jinja", values, title="Tasks")
 

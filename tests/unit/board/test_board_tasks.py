@@ -24,9 +24,11 @@ from ralphgen.board.tasks import (
     TaskGroup,
     TaskList,
     TaskQuery,
+    search,
     task_query,
 )
 from ralphgen.kits.project import Project
+from ralphgen.kits.ralph.rows import Rows
 from ralphgen.runtime.tasks.claims import next_tasks
 
 FAR = "2999-01-01T00:00:00.000Z"
@@ -34,11 +36,17 @@ HOSTILE = "<script>alert('1')</script> & \"quotes\" \u202e\u0000 " + "x" * 300
 Needs = Mapping[int, tuple[str, str]]
 
 
+def read(rows: Rows, needs: Needs, asked: TaskQuery) -> tuple[TaskList, list[TaskGroup]]:
+    """The list of tasks, and its groups by a query."""
+    tasks = TaskList(rows, needs)
+    return tasks, tasks.read(asked, search(rows, asked.q) if asked.q else None)
+
+
 def groups(
     connection: sqlite3.Connection, needs: Needs | None = None, **fields: str
 ) -> list[TaskGroup]:
     rows = rows_of(connection)
-    return [*TaskList(rows, needs or {}).read(rows, task_query(fields))]
+    return read(rows, needs or {}, task_query(fields))[1]
 
 
 def ids(found: list[TaskGroup]) -> dict[str, list[int]]:
@@ -53,9 +61,9 @@ def row_of(found: list[TaskGroup], task: int) -> SimpleNamespace:
 def page_of(connection: sqlite3.Connection, **fields: str) -> str:
     """The whole page, as the board draws it."""
     rows, asked = rows_of(connection), task_query(fields)
-    tasks = TaskList(rows, {})
+    tasks, found = read(rows, {}, asked)
     frame = {"project": "P", "alone": False, "places": (), "here": "", "badge": 0, "notice": None}
-    shown = {"query": asked, "groups": tasks.read(rows, asked), "tasks": tasks}
+    shown = {"query": asked, "groups": found, "tasks": tasks}
     more = {"states": STATES, "everything": "/tasks", "title": "Tasks", "change": 0}
     return render("tasks.html.jinja", {**frame, **shown, **more})
 
@@ -385,11 +393,10 @@ ASKED = (
 )
 
 
-def listed(root: Path) -> list[tuple[TaskGroup, ...]]:
+def listed(root: Path) -> list[list[TaskGroup]]:
     """The groups of a project, by each of the queries."""
     with Project(root).task_rows() as (rows, _):
-        tasks = TaskList(rows, {})
-        return [tasks.read(rows, asked) for asked in ASKED]
+        return [read(rows, {}, asked)[1] for asked in ASKED]
 
 
 @pytest.mark.slow
