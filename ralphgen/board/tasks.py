@@ -110,9 +110,10 @@ class TaskQuery:
 
 def task_query(sent: Mapping[str, str]) -> TaskQuery:
     """Return the query in the fields of an address; invalid values are ignored."""
-    texts = {name: line(sent.get(name, "")[:LONGEST].strip()) for name in ("q", *FILTERS)}
+    texts = {name: line(sent.get(name, "")[:LONGEST]) for name in FILTERS}
     state, layout = sent.get("state", ""), sent.get("layout", "")
     return TaskQuery(
+        line(sent.get("q", "")[:LONGEST].strip()),
         **texts,
         state=state if state in STATES else "",
         layout=layout if layout == "board" else "",
@@ -171,7 +172,7 @@ class TaskList:
         missing = {task: [one for one in ids if one not in status] for task, ids in needed.items()}
         self.missing = {task: ids for task, ids in missing.items() if ids}
         self.merging = {one for (one,) in rows.execute(WAITING)} if rows.has_ledger else set[int]()
-        self.unmerged = unmerged_tasks(rows.connection, rows.stored)
+        self.unmerged = unmerged_tasks(rows.connection, rows.stored) & status.keys()
         self.waits_for = {
             task: [one for one in ids if one in needed or one in self.unmerged]
             for task, ids in needed.items()
@@ -198,7 +199,9 @@ class TaskList:
             is_live = task in self.holds and self.holds[task].live
             if task in self.merging or (is_live and task not in needs and group != DONE):
                 group = PROGRESS
-            self.groups[NEEDS if task in needs and task not in self.merging else group].append(task)
+            elif task in needs:
+                group = NEEDS
+            self.groups[group].append(task)
         first = {task: at for at, task in enumerate(needs)}
         self.groups[NEEDS].sort(key=lambda task: first.get(task, len(first)))
         self.groups[DONE].sort(key=self._closed, reverse=True)
