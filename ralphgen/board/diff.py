@@ -176,10 +176,9 @@ def _changes(
     files, room = list[ChangedFile](), LINES
     for one in found[:FILES]:
         lines = one.lines[:room]
-        is_cut = sum(kind in {"a", "d"} for kind, _ in lines) < (one.added or 0) + (
-            one.removed or 0
-        )
-        files.append(replace(one, lines=lines, cut=one.cut or is_cut))
+        number = sum(kind in {"a", "d"} for kind, _ in lines)
+        is_cut = one.cut or number < (one.added or 0) + (one.removed or 0)
+        files.append(replace(one, lines=lines, cut=is_cut))
         room -= len(lines)
     more = [*(replace(one, lines=()) for one in found[FILES:]), *rest]
     return FileChanges(base, tuple(files), tuple(more[:NAMES]), len(more[NAMES:]))

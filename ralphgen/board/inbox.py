@@ -52,10 +52,7 @@ RUNS = "SELECT session, check_name, exit_code, protected, watched FROM ralphgen_
 
 
 class Proof(NamedTuple):
-    """The recorded checks of a session; `runs` is their number.
-
-    `failed` is the check that failed last. `watched` and `protected` are files that it changed.
-    """
+    """The number of recorded checks of a session, the last failed one, and changed files."""
 
     runs: int = 0
     failed: str = ""
@@ -74,12 +71,8 @@ class Flag(NamedTuple):
 Flags = tuple[Flag, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class InboxItem:
-    """A task that needs the user: `why` is the reason in a line.
-
-    `kind` is question, conflict, stuck, review or draft.
-    """
+class InboxItem(NamedTuple):
+    """A task that needs the user, of one of `KINDS`; `why` is the reason in a line."""
 
     kind: str
     task: int
@@ -140,19 +133,17 @@ def flags(
     """Return the flags of a session's work; `middle` is the median cost."""
     watched = ", ".join(one for one in proof.watched if size is None or one in size.edited)
     cost, lines = session.cost_usd or 0.0, size.added + size.removed if size else 0
+    costs = f"${cost:.2f} against ${middle or 0:.2f}"
     attempts = {2: "Second attempt", 3: "Third attempt"}.get(attempt, f"{attempt} attempts")
-    facts = (
-        (watched, Flag("Changed a test file", watched)),
-        (
-            middle and cost >= 2 * middle,
-            Flag("Cost twice the median", f"${cost:.2f} against ${middle or 0:.2f}"),
-        ),
-        (attempt > 1, Flag(attempts)),
-        (lines > LARGE, Flag(f"More than {LARGE} changed lines", str(size))),
-        (proof.is_overruled, Flag("Closed without proof")),
-        (not proof.runs and not proof.is_overruled, Flag("No check applies")),
-    )
-    return tuple(flag for is_so, flag in facts if is_so)
+    facts = {
+        Flag("Changed a test file", watched): watched,
+        Flag("Cost twice the median", costs): middle and cost >= 2 * middle,
+        Flag(attempts): attempt > 1,
+        Flag(f"More than {LARGE} changed lines", str(size)): lines > LARGE,
+        Flag("Closed without proof"): proof.is_overruled,
+        Flag("No check applies"): not proof.runs and not proof.is_overruled,
+    }
+    return tuple(flag for flag, is_so in facts.items() if is_so)
 
 
 def items_of(board: Board) -> Items:
@@ -182,9 +173,8 @@ class _Reading:
 
     def __init__(self, rows: Rows, root: Path) -> None:
         self._rows, self._root = rows, root
-        self._has_ledger = bool(
-            rows.has_ledger and column_names(rows.connection, "ralphgen_reviews")
-        )
+        has_reviews = column_names(rows.connection, "ralphgen_reviews")
+        self._has_ledger = rows.has_ledger and bool(has_reviews)
         found = newest_sessions(rows, MOST_SESSIONS) if self._has_ledger else []
         self._sessions: dict[int, list[SessionRecord]] = {}  # by task, oldest first
         for one in reversed(found):

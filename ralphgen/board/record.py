@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -45,8 +45,7 @@ NAMES = "SELECT id, agent, recipe FROM ralphgen_sessions"
 BEFORE = datetime.min.replace(tzinfo=UTC)  # the place of an unreadable time
 
 
-@dataclass(frozen=True, slots=True)
-class WorkSession:
+class WorkSession(NamedTuple):
     """A session on the task, with its agent, cost and duration; the last is None if unknown."""
 
     record: SessionRecord
@@ -55,8 +54,7 @@ class WorkSession:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCheck:
+class ShownCheck(NamedTuple):
     """A run of a check; `verdict` is its result, and `ok` whether it is a proof.
 
     `files` are the changed protected and watched files.
@@ -112,15 +110,15 @@ def shown_check(run: CheckRecord) -> ShownCheck:
     if run.exit_code is None:
         verdict = WITHOUT_CHECK.get(run.check, "stopped")
     return ShownCheck(
-        number=run.number,
-        check="" if run.check in WITHOUT_CHECK else line(run.check),
-        ok=run.exit_code == 0 and not protected,
-        verdict=verdict,
-        session=run.session or "",
-        started=line(run.started),
-        seconds=run.seconds,
-        files=tuple(dict.fromkeys([*protected, *watched])),
-        tail=paragraph(run.tail, TAIL),
+        run.number,
+        "" if run.check in WITHOUT_CHECK else line(run.check),
+        run.exit_code == 0 and not protected,
+        verdict,
+        run.session or "",
+        line(run.started),
+        run.seconds,
+        tuple(dict.fromkeys([*protected, *watched])),
+        paragraph(run.tail, TAIL),
     )
 
 
@@ -140,25 +138,18 @@ class TaskRecord:
     """The newest entries on a task, at most so many of each kind, and oldest first."""
 
     def __init__(
-        self,
-        rows: Rows,
-        is_hidden: Hidden,
-        task: int,
-        most: int,
-        sessions: Sequence[WorkSession],
-        *,
-        recorded: bool,
+        self, rows: Rows, is_hidden: Hidden, task: int, sessions: Sequence[WorkSession], most: int
     ) -> None:
         self._is_hidden, self._sessions = is_hidden, sessions
         self._comments: list[Row] = _comments(rows, task, most)
         ids = [one["id"] for one in self._comments if isinstance(one["id"], int)]
-        self._changes = changes_of(rows, task, ids, most)[::-1] if recorded else []
+        self._changes = changes_of(rows, task, ids, most)[::-1] if rows.has_ledger else []
         self._made = {
             change.key: change
             for change in self._changes
             if change.before is None and change.table.lower() == "task_comments"
         }
-        read: Callable[..., list[Any]] = rows.execute if recorded else lambda *_: list[Any]()
+        read: Callable[..., list[Any]] = rows.execute if rows.has_ledger else lambda *_: list[Any]()
         self._questions, self._reviews, self._merges = (
             read(NEWEST.format(columns, table), task, most)[::-1]
             for table, columns in TABLES.items()
@@ -188,11 +179,11 @@ class TaskRecord:
         if (status if work is None else work.record.outcome) != DONE:
             return None
         for one in reversed(self._comments):
-            made = self._made.get(str(one["id"]))
-            if work is None or (made is not None and made.session == work.record.session_id):
+            if work is None:
                 return one
-            began, ended = work.record.started, work.record.ended or ""
-            if made is None and began <= line(one.get("created")) <= ended:
+            own, made = work.record, self._made.get(str(one["id"]))
+            is_meanwhile = own.started <= line(one.get("created")) <= (own.ended or "")
+            if is_meanwhile if made is None else made.session == own.session_id:
                 return one
         return None
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,10 +20,8 @@ from ralphgen.board.inbox import items_of
 from ralphgen.board.live import Board, begun, has_tables_alone
 from ralphgen.board.record import (
     LONGEST,
-    Activity,
     Hidden,
     Row,
-    ShownCheck,
     TaskRecord,
     WorkSession,
     newest_checks,
@@ -44,7 +42,6 @@ from ralphgen.project.model import Schema
 from ralphgen.runtime.engine.ledger import DONE, MET
 from ralphgen.runtime.tasks.claims import (
     BLOCKED,
-    Claim,
     claim_of,
     is_live,
     prerequisite_lists,
@@ -65,78 +62,25 @@ FEATURE = ("display_name", "description", "architecture", "boundaries", "context
 DISCIPLINE = ("display_name", "description", "system_prompt", "skills", "conventions")
 Fields = tuple[tuple[str, str | tuple[str, ...]], ...]
 """Labels of columns that hold something, with a text or the items of a list."""
+Neighbour = tuple[int, str, str, bool]
+"""Id, title, status (empty without such a task), and whether one of two tasks waits for another."""
 
 
-class Neighbour(NamedTuple):
-    """A task that this one waits for or holds up; its status is empty if it does not exist.
+def task_view(rows: Rows, is_hidden: Hidden, task: int, most: int = FIRST) -> dict[str, Any]:
+    """Return the values of a task for its page, none if there is no such task.
 
-    `waits` is whether one of the two keeps the other from being ready.
+    `version` differs after each change of what the page shows. `feature` and `discipline` have a
+    name, a title and fields. `claim` holds the task now, or has left it in progress. `work` is the
+    last session, but of a done task the last finished one. `waits_for` is None if it is unreadable.
+    `earlier` is the number of entries to ask for to see earlier activity, 0 if there is none, and
+    -1 if it is not shown here. `record_command` adds a current ledger, empty if there is one.
     """
-
-    id: int
-    title: str
-    status: str
-    waits: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TaskView:
-    """A task as its page shows it.
-
-    `row` has the stored values, and `version` differs after each change of what the page shows.
-    `feature` and `discipline` have a name, a title and fields. `claim` holds the task now, or has
-    left it in progress. `work` is the last session, but of a done task the last finished one; it
-    began at the commit `base`. `waits_for` is None if it is unreadable. `earlier` is the number of
-    entries to ask for to see earlier activity, 0 if there is none, and -1 if it is not shown here.
-    `record_command` adds a current ledger, empty if there is one.
-    """
-
-    row: Row
-    title: str
-    status: str
-    reason: str
-    description: str
-    fields: Fields
-    feature: tuple[str, str, Fields]
-    discipline: tuple[str, str, Fields]
-    criteria: tuple[str, ...]
-    claim: Claim | None
-    is_merging: bool
-    question: Mapping[str, Any] | None
-    sessions: tuple[WorkSession, ...]
-    work: WorkSession | None
-    base: str | None
-    summary: str
-    checks: tuple[ShownCheck, ...]
-    waits_for: tuple[Neighbour, ...] | None
-    holds_up: tuple[Neighbour, ...]
-    activity: tuple[Activity, ...]
-    earlier: int
-    record_command: str
-
-    @property
-    def is_held(self) -> bool:
-        """Return whether a session holds the task now."""
-        return self.claim is not None and is_live(self.claim)
-
-    @property
-    def version(self) -> str:
-        """Return a digest of the task, its sessions and the newest activity.
-
-        The end of the lease of a claim is left out: it moves on all the time.
-        """
-        claim = self.claim and (self.claim.session, self.claim.began, self.is_held)
-        facts = (self.row, self.sessions, self.checks, self.question, self.activity[-FIRST:])
-        text = repr((facts, claim, self.is_merging))
-        return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-
-
-def task_view(rows: Rows, is_hidden: Hidden, task: int, most: int = FIRST) -> TaskView | None:
-    """Return a task with the newest entries of its activity, or None if there is none."""
     row = stored_task(rows, task)
     if row is None:
-        return None
+        return {}
+    command = UPGRADE if rows.has_ledger else TURN_ON
     recorded = rows.has_ledger and state_of(rows.connection).version == VERSION
+    rows = replace(rows, has_ledger=recorded)
     records = sessions_of(rows, task, max(most, SESSIONS) + 1) if recorded else []
     sessions = tuple(map(work_session, records))
     runs = runs_of(rows, task, max(most, RUNS) + 1)[::-1] if recorded else []
@@ -144,37 +88,44 @@ def task_view(rows: Rows, is_hidden: Hidden, task: int, most: int = FIRST) -> Ta
     status = line(row.get("status"))
     finished = [one for one in sessions if one.record.outcome == DONE and status == DONE]
     work = next(iter([*finished, *sessions]), None)
-    record = TaskRecord(rows, is_hidden, task, most + 1, sessions[::-1], recorded=recorded)
+    record = TaskRecord(rows, is_hidden, task, sessions[::-1], most + 1)
     ending = record.last_words(work, status)
     entries = record.activity(checks, ending)
     claim = claim_of(rows.connection, task) if recorded else None
-    if claim is not None and not (claim.session and (claim.began or is_live(claim))):
+    is_held = claim is not None and is_live(claim)
+    if claim is not None and not (is_held or (claim.session and claim.began)):
         claim = None
     earlier = min(2 * most, MOST) if most < MOST else -1
-    return TaskView(
-        row=row,
-        title=line(row.get("title")),
-        status=status,
-        reason=paragraph(row.get("blocked_by"), LONGEST),
-        description=paragraph(row.get("description"), LONGEST),
-        fields=shown_fields({name: row[name] for name in row if name not in APART}),
-        feature=_known(rows, "features", row.get("feature"), FEATURE),
-        discipline=_known(rows, "disciplines", row.get("discipline"), DISCIPLINE),
-        criteria=shown_items(row.get("acceptance_criteria")),
-        claim=claim,
-        is_merging=recorded and waiting_merge(rows.connection, task) is not None,
-        question=record.open_question() if status == BLOCKED else None,
-        sessions=sessions[:SESSIONS],
-        work=work,
-        base=base_of(rows, work.record.session_id) if work is not None else None,
-        summary=paragraph(ending["body"], LONGEST) if ending else "",
-        checks=newest_checks(checks),
-        waits_for=_needed(rows, row.get("depends_on"), recorded=recorded),
-        holds_up=_dependents(rows, task, status),
-        activity=tuple(entries[-most:]),
-        earlier=earlier if len(entries) > most else 0,
-        record_command="" if recorded else UPGRADE if rows.has_ledger else TURN_ON,
-    )
+    facts = {  # whatever else the page shows follows from these, or is of other tasks
+        "row": row,
+        "is_held": is_held,
+        "is_merging": recorded and waiting_merge(rows.connection, task) is not None,
+        "question": record.open_question() if status == BLOCKED else None,
+        "sessions": sessions[:SESSIONS],
+        "checks": newest_checks(checks),
+    }
+    # The end of the lease of a claim is left out: it moves on all the time.
+    state = repr((facts, claim and (claim.session, claim.began), entries[-FIRST:]))
+    return {
+        **facts,
+        "version": sha256(state.encode("utf-8", "surrogateescape")).hexdigest()[:16],
+        "title": line(row.get("title")),
+        "status": status,
+        "reason": paragraph(row.get("blocked_by"), LONGEST),
+        "description": paragraph(row.get("description"), LONGEST),
+        "fields": shown_fields({name: row[name] for name in row if name not in APART}),
+        "feature": _known(rows, "features", row.get("feature"), FEATURE),
+        "discipline": _known(rows, "disciplines", row.get("discipline"), DISCIPLINE),
+        "criteria": shown_items(row.get("acceptance_criteria")),
+        "claim": claim,
+        "work": work,
+        "summary": paragraph(ending["body"], LONGEST) if ending else "",
+        "waits_for": _needed(rows, row.get("depends_on")),
+        "holds_up": _dependents(rows, task, status),
+        "activity": entries[-most:],
+        "earlier": earlier if len(entries) > most else 0,
+        "record_command": "" if recorded else command,
+    }
 
 
 def shown_fields(row: Row) -> Fields:
@@ -205,7 +156,7 @@ def _known(rows: Rows, table: str, name: object, wanted: Sequence[str]) -> tuple
     return line(name), title, shown_fields(row) + ((("Learnings", texts),) if texts else ())
 
 
-def _needed(rows: Rows, stored: object, *, recorded: bool) -> tuple[Neighbour, ...] | None:
+def _needed(rows: Rows, stored: object) -> list[Neighbour] | None:
     """Return the tasks that one waits for, in their order; None if they are unreadable."""
     (needed,) = prerequisite_lists([stored])
     if needed is None:
@@ -214,43 +165,44 @@ def _needed(rows: Rows, stored: object, *, recorded: bool) -> tuple[Neighbour, .
     within = json.dumps([one for one in ids if abs(one) <= LARGEST_ID])
     read = rows.named("tasks", ["id", "title", "status"], within) if ids else []
     known = {one: (line(title), line(status)) for one, title, status in read}
-    unmerged = unmerged_tasks(rows.connection, rows.stored, known) if recorded else set()
-    found = []
-    for one in ids:
-        title, status = known.get(one, ("", ""))
-        status = "not merged yet" if status == DONE and one in unmerged else status
-        found.append(Neighbour(one, title, status, status not in MET))
-    return tuple(found)
+    for one in unmerged_tasks(rows.connection, rows.stored, known):
+        if known[one][1] == DONE:
+            known[one] = known[one][0], "not merged yet"
+    states = [(one, *known.get(one, ("", ""))) for one in ids]
+    return [(one, title, status, status not in MET) for one, title, status in states]
 
 
-def _dependents(rows: Rows, task: int, status: str) -> tuple[Neighbour, ...]:
+def _dependents(rows: Rows, task: int, status: str) -> list[Neighbour]:
     """Return the tasks that wait for one, by id."""
     if rows.lacks("tasks", "depends_on"):
-        return ()
+        return []
     columns = ["id", "title", "status", "depends_on"]
     rest = f"WHERE id <> ? AND {rows.connection.sql.holds('depends_on')} ORDER BY id"
     read = rows.read("tasks", columns, rest, task, f"%{task}%")
     lists = prerequisite_lists([needed for *_, needed in read])
+    found = [row[:3] for row, needed in zip(read, lists, strict=True) if task in (needed or ())]
     waits = status not in MET
-    return tuple(
-        Neighbour(one, line(title), line(state), waits)
-        for (one, title, state, _), needed in zip(read, lists, strict=True)
-        if task in (needed or ())
-    )[:NEIGHBOURS]
+    return [(one, line(title), line(state), waits) for one, title, state in found[:NEIGHBOURS]]
 
 
-def work_changes(root: Path, view: TaskView, branch: str = "") -> FileChanges | None:
+def work_changes(
+    root: Path, work: WorkSession | None, status: str, branch: str = ""
+) -> FileChanges | None:
     """Return the changed files of a task's work: of its merge, its kept branch, or its folder.
 
     None without finished or kept work. The page of a running session shows its files.
     """
     if branch:
         return branch_diff(root, branch)
-    if view.work is None or {view.status, view.work.record.outcome} != {DONE}:
+    if work is None or {status, work.record.outcome} != {DONE}:
         return None
-    if merged := view.work.record.merged:
-        return _merge_diff(root, merged)
-    return None if view.work.record.worktree else tree_diff(root, None, view.base)
+    if work.record.merged:
+        return _merge_diff(root, work.record.merged)
+    if work.record.worktree:
+        return None
+    with open_database(root) as connection:
+        base = base_of(Rows(connection, {}), work.record.session_id)
+    return tree_diff(root, None, base)
 
 
 _merge_diff = lru_cache(maxsize=32)(merge_diff)
@@ -315,16 +267,16 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
     with open_database(root) as connection:
         rows = reading_rows(connection, schema)
         view = task_view(rows, schema.hidden, task, max(most, FIRST))
-        is_draft = view is not None and view.status == "draft"
-        choices = [*draft_choices(rows, schema, view.row)] if view and is_draft else []
+        status = view.get("status", "")
+        choices = [*draft_choices(rows, schema, view["row"])] if status == "draft" else ()
     checking = board.is_checking(task)
-    version = f"{view.version if view else ''}{'-checking' * checking}"
+    version = f"{view.get('version')}{'-checking' * checking}"
     if part == "fresh":
         return {"task": task, "seen": query.get("seen", ""), "version": version}
-    if view is None:
+    if not view:
         raise HTTPException(404, f"there is no task {task}")
-    branch = kept_branch(root, task) if view.status not in (*MET, "draft") else ""
-    find = partial(work_changes, root, view, branch)
+    branch = kept_branch(root, task) if status not in (*MET, "draft") else ""
+    find = partial(work_changes, root, view["work"], status, branch)
     is_whole = part == "diff" or query.get("diff") == "all"
     changes, late = (find(), False) if is_whole else changes_at_once(find)
     items = items_of(board).by_task
@@ -332,7 +284,7 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
     at = order.index(task) if item else 0
     around = (sum(order[max(0, at - 1) : at]), sum(order[at + 1 : at + 2]))
     return {
-        "title": f"#{task} {view.title}",
+        "title": f"#{task} {view['title']}",
         "task": task,
         "view": view,
         "seen": version,

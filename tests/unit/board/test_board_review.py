@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from board_browsers import Elements, Running, running_board
@@ -22,7 +23,6 @@ from ralphgen.board.render import render
 from ralphgen.board.review import (
     FIRST,
     MOST,
-    TaskView,
     changes_at_once,
     kept_branch,
     page_values,
@@ -54,19 +54,24 @@ MERGE = (
 )
 
 
-def seen(root: Path, task: int, most: int = FIRST) -> TaskView:
+def seen(root: Path, task: int, most: int = FIRST) -> SimpleNamespace:
     """A task, which is there."""
     with Project(root).task_rows() as (rows, schema):
         view = task_view(rows, schema.hidden, task, most)
-    assert view is not None
-    return view
+    assert view
+    return SimpleNamespace(**view)
+
+
+def changes(root: Path, task: int) -> FileChanges | None:
+    view = seen(root, task)
+    return work_changes(root, view.work, view.status, kept_branch(root, task))
 
 
 def version(root: Path, task: int) -> str:
-    return seen(root, task).version
+    return str(seen(root, task).version)
 
 
-def told(view: TaskView) -> list[str]:
+def told(view: SimpleNamespace) -> list[str]:
     """The activity in words."""
     return [f"{one.who} {one.what}" for one in view.activity]
 
@@ -118,27 +123,27 @@ class TestTheWork:
         assert "cost unknown" == work.cost
 
     def test_its_files_are_those_of_its_merge_or_of_its_kept_branch(self, night: Path) -> None:
-        merged = work_changes(night, seen(night, 11))
-        kept = work_changes(night, seen(night, 17), kept_branch(night, 17))
+        merged, kept = changes(night, 11), changes(night, 17)
         assert merged is not None
         assert "tests/test_curve.py" in [one.path for one in merged.files if one.test]
         assert kept is not None
         assert CONFLICTING in [one.path for one in kept.files]
-        assert work_changes(night, seen(night, 27)) is None
+        assert changes(night, 27) is None
 
     def test_of_work_in_the_projects_folder_they_are_what_changed_since(self, night: Path) -> None:
-        view = seen(night, 11)
-        assert view.work is not None
-        record = replace(view.work.record, merged=None)
-        own = replace(view, work=replace(view.work, record=replace(record, worktree=None)))
-        found = work_changes(night, own)
+        work = seen(night, 11).work
+        unmerged = work._replace(record=replace(work.record, merged=None))
+        own = work._replace(record=replace(unmerged.record, worktree=None))
+        (base,) = query(
+            night, "SELECT base_commit FROM ralphgen_sessions WHERE id = ?", work.record.session_id
+        )[0]
+        found = work_changes(night, own, "done")
         assert found is not None
-        assert f"{view.base}"[:10] == found.base
-        unmerged = replace(own, work=replace(view.work, record=record))
-        assert work_changes(night, unmerged) is None
+        assert base[:10] == found.base
+        assert work_changes(night, unmerged, "done") is None
 
     def test_a_large_diff_comes_later(self, board: Running, night: Path) -> None:
-        found = work_changes(night, seen(night, 11))
+        found = changes(night, 11)
         assert found is not None
         assert (found, False) == changes_at_once(lambda: found)
         large = replace(found.files[0], lines=(("a", "x" * 500),) * 500)
@@ -267,11 +272,13 @@ class TestAround:
     def test_both_directions_have_their_status(self, night: Path) -> None:
         view = seen(night, 27)
         assert [(22, "blocked", True), (15, "done", False)] == [
-            (one.id, one.status, one.waits) for one in view.waits_for or ()
+            (one, status, waits) for one, _, status, waits in view.waits_for
         ]
-        assert [(34, "pending", True)] == [(one.id, one.status, one.waits) for one in view.holds_up]
+        assert [(34, "pending", True)] == [
+            (one, status, waits) for one, _, status, waits in view.holds_up
+        ]
         assert [(13, False), (18, False)] == [
-            (one.id, one.waits) for one in seen(night, 11).holds_up
+            (one, waits) for one, _, _, waits in seen(night, 11).holds_up
         ]
 
     def test_a_missing_task_and_an_unmerged_one_are_named(self, root: Path) -> None:
@@ -279,7 +286,7 @@ class TestAround:
         query(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
         query(root, MERGE)
         assert [(2, "not merged yet", True), (99, "", True)] == [
-            (one.id, one.status, one.waits) for one in seen(root, 1).waits_for or ()
+            (one, status, waits) for one, _, status, waits in seen(root, 1).waits_for
         ]
 
     def test_what_it_waits_for_may_be_unreadable(self, tmp_path: Path) -> None:
