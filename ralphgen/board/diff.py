@@ -210,11 +210,9 @@ def _listed(listing: Iterable[bytes]) -> dict[str, list[ChangedFile]]:
     found: dict[str, dict[bytes, ChangedFile]] = {}
     for field in fields:
         text = field.decode("utf-8", "surrogateescape").strip("\n")
+        commit = text if COMMIT.fullmatch(text) else commit
         files = found.setdefault(commit, {})
-        if COMMIT.fullmatch(text):
-            commit = text
-            found[commit] = {}
-        elif text.startswith(":"):
+        if text.startswith(":"):
             old, new, _, _, status = text[1:].split(" ")
             names = [*islice(fields, 2 if status[0] in "RC" else 1)]
             paths = [*map(_path, names)]
@@ -226,7 +224,7 @@ def _listed(listing: Iterable[bytes]) -> dict[str, list[ChangedFile]]:
             files |= {
                 name: ChangedFile(paths[-1], status[0], note, test=is_test) for name in names[-1:]
             }
-        elif text:
+        elif "\t" in text:
             added, removed, _ = text.split("\t", 2)
             name = field.split(b"\t", 2)[2] or [*islice(fields, 2), b"", b""][1]
             file = files.get(name)

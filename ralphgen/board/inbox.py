@@ -339,16 +339,6 @@ def stuck_words(reason: str, last: Proof) -> str:
     return f"Given up after {given_up[1]} attempt{'s' * (given_up[1] != '1')}{why}"
 
 
-def heading(items: Items, number: int) -> str:
-    """Return the sentence on the last night, and the number of items that stop agents."""
-    need = {0: "nothing needs you", 1: "1 needs you"}.get(number, f"{number} need you")
-    if items.nights:
-        done = len(items.nights[0].done)
-        return f"{items.nights[0].name()}: {done} task{'s' * (done != 1)} done, {need}"
-    known = "No agent has worked yet" if items.has_ledger else "Agents are not on record"
-    return f"{known if items.is_readable else 'The project cannot be read'}, {need}"
-
-
 def read_inbox(board: Board, chosen: str = "") -> Mapping[str, Any]:
     """Return the values of the inbox of a board; `chosen` is the key of a trouble."""
     items = items_of(board)
@@ -356,7 +346,7 @@ def read_inbox(board: Board, chosen: str = "") -> Mapping[str, Any]:
     night = items.nights[0] if items.nights else None
     return {
         "items": items,
-        "heading": heading(items, items.stopping + len(found)),
+        "count": items.stopping + len(found),
         "night": night,
         "picture": night.picture(items.titles) if night else None,
         "troubles": found,

@@ -1,188 +1,32 @@
-"""The page of a task: its work, the decision on it, and its activity."""
+"""The page of a task: its work, and the decision on it."""
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache, partial
-from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ralphgen.board.actions import LARGEST_ID, MOST_NAMES, PRIORITIES, stored_task
+from ralphgen.board.actions import LARGEST_ID, MOST_NAMES, PRIORITIES
 from ralphgen.board.diff import FileChanges, branch_diff, conflict_diff, merge_diff, tree_diff
 from ralphgen.board.inbox import items_of
 from ralphgen.board.live import Board, begun, has_tables_alone
-from ralphgen.board.record import (
-    LONGEST,
-    Hidden,
-    Row,
-    TaskRecord,
-    WorkSession,
-    newest_checks,
-    shown_check,
-    shown_items,
-    work_session,
-)
+from ralphgen.board.record import FIRST, MOST, Row, WorkSession, task_view
 from ralphgen.board.render import Desk
-from ralphgen.board.text import line, paragraph, query_of
+from ralphgen.board.text import line, query_of
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.project import Project
-from ralphgen.kits.ralph.rows import Rows, best, decode_learnings, reading_rows
-from ralphgen.ledger.record import base_of, runs_of, sessions_of
-from ralphgen.ledger.tables import VERSION, state_of
+from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.ledger.record import base_of
 from ralphgen.loop.kept import kept_branches
 from ralphgen.project.database import open_database
 from ralphgen.project.model import Schema
 from ralphgen.runtime.engine.ledger import DONE, MET
-from ralphgen.runtime.tasks.claims import (
-    BLOCKED,
-    claim_of,
-    is_live,
-    prerequisite_lists,
-    unmerged_tasks,
-    waiting_merge,
-)
 
-FIRST, MOST = 50, 800  # entries of the activity: at first, and at most
-NEIGHBOURS, SESSIONS, RUNS, LEARNINGS = 100, 20, 50, 20
 LARGE, QUICK = 100_000, 0.25  # characters of a diff that the page itself has, and seconds for it
-APART = frozenset(
-    {"id", "title", "status", "priority", "feature", "discipline", "description", "depends_on"}
-    | {"acceptance_criteria", "blocked_by", "learnings"}
-)
-"""Columns of a task that the page shows elsewhere."""
-TURN_ON, UPGRADE = "ralphgen db ledger on", "ralphgen db ledger upgrade"
-FEATURE = ("display_name", "description", "architecture", "boundaries", "context_files")
-DISCIPLINE = ("display_name", "description", "system_prompt", "skills", "conventions")
-Fields = tuple[tuple[str, str | tuple[str, ...]], ...]
-"""Labels of columns that hold something, with a text or the items of a list."""
-Neighbour = tuple[int, str, str, bool]
-"""Id, title, status (empty without such a task), and whether one of two tasks waits for another."""
-
-
-def task_view(rows: Rows, is_hidden: Hidden, task: int, most: int = FIRST) -> dict[str, Any]:
-    """Return the values of a task for its page, none if there is no such task.
-
-    `version` differs after each change of what the page shows. `feature` and `discipline` have a
-    name, a title and fields. `claim` holds the task now, or has left it in progress. `work` is the
-    last session, but of a done task the last finished one. `waits_for` is None if it is unreadable.
-    `earlier` is the number of entries to ask for to see earlier activity, 0 if there is none, and
-    -1 if it is not shown here. `record_command` adds a current ledger, empty if there is one.
-    """
-    row = stored_task(rows, task)
-    if row is None:
-        return {}
-    command = UPGRADE if rows.has_ledger else TURN_ON
-    recorded = rows.has_ledger and state_of(rows.connection).version == VERSION
-    rows = replace(rows, has_ledger=recorded)
-    records = sessions_of(rows, task, max(most, SESSIONS) + 1) if recorded else []
-    sessions = tuple(map(work_session, records))
-    runs = runs_of(rows, task, max(most, RUNS) + 1)[::-1] if recorded else []
-    checks = [*map(shown_check, runs)]
-    status = line(row.get("status"))
-    finished = [one for one in sessions if one.record.outcome == DONE and status == DONE]
-    work = next(iter([*finished, *sessions]), None)
-    record = TaskRecord(rows, is_hidden, task, sessions[::-1], most + 1)
-    ending = record.last_words(work, status)
-    entries = record.activity(checks, ending)
-    claim = claim_of(rows.connection, task) if recorded else None
-    is_held = claim is not None and is_live(claim)
-    if claim is not None and not (is_held or (claim.session and claim.began)):
-        claim = None
-    earlier = min(2 * most, MOST) if most < MOST else -1
-    facts = {  # whatever else the page shows follows from these, or is of other tasks
-        "row": row,
-        "is_held": is_held,
-        "is_merging": recorded and waiting_merge(rows.connection, task) is not None,
-        "question": record.open_question() if status == BLOCKED else None,
-        "sessions": sessions[:SESSIONS],
-        "checks": newest_checks(checks),
-    }
-    # The end of the lease of a claim is left out: it moves on all the time.
-    state = repr((facts, claim and (claim.session, claim.began), entries[-FIRST:]))
-    return {
-        **facts,
-        "version": sha256(state.encode("utf-8", "surrogateescape")).hexdigest()[:16],
-        "title": line(row.get("title")),
-        "status": status,
-        "reason": paragraph(row.get("blocked_by"), LONGEST),
-        "description": paragraph(row.get("description"), LONGEST),
-        "fields": shown_fields({name: row[name] for name in row if name not in APART}),
-        "feature": _known(rows, "features", row.get("feature"), FEATURE),
-        "discipline": _known(rows, "disciplines", row.get("discipline"), DISCIPLINE),
-        "criteria": shown_items(row.get("acceptance_criteria")),
-        "claim": claim,
-        "work": work,
-        "summary": paragraph(ending["body"], LONGEST) if ending else "",
-        "waits_for": _needed(rows, row.get("depends_on")),
-        "holds_up": _dependents(rows, task, status),
-        "activity": entries[-most:],
-        "earlier": earlier if len(entries) > most else 0,
-        "record_command": "" if recorded else command,
-    }
-
-
-def shown_fields(row: Row) -> Fields:
-    """Return the columns of a row that hold something."""
-    found = ((name.replace("_", " ").capitalize(), _shown(value)) for name, value in row.items())
-    return tuple((label, value) for label, value in found if value)
-
-
-def _shown(value: object) -> str | tuple[str, ...]:
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        return shown_items(value)
-    if isinstance(value, list | dict):
-        value = json.dumps(value, ensure_ascii=False)
-    return paragraph(value, LONGEST)
-
-
-def _known(rows: Rows, table: str, name: object, wanted: Sequence[str]) -> tuple[str, str, Fields]:
-    """Return name, title and fields of a discipline, or of a feature with its best learnings."""
-    if rows.lacks(table, "name"):
-        return line(name), line(name), ()
-    columns = rows.chosen(table, *wanted, "learnings")
-    read = rows.read(table, ["name", *columns], f"WHERE {rows.exactly('name')} = ?", name)
-    row = dict(zip(columns, read[0][1:], strict=True)) if read else {}
-    title = line(row.pop("display_name", "")) or line(name)
-    decoded = decode_learnings(row.pop("learnings", None))
-    learned = best(decoded.values, LEARNINGS) if decoded.readable else []
-    texts = tuple(paragraph(one.get("text")) for one in learned)
-    return line(name), title, shown_fields(row) + ((("Learnings", texts),) if texts else ())
-
-
-def _needed(rows: Rows, stored: object) -> list[Neighbour] | None:
-    """Return the tasks that one waits for, in their order; None if they are unreadable."""
-    (needed,) = prerequisite_lists([stored])
-    if needed is None:
-        return None
-    ids = [*dict.fromkeys(needed)][:NEIGHBOURS]
-    within = json.dumps([one for one in ids if abs(one) <= LARGEST_ID])
-    read = rows.named("tasks", ["id", "title", "status"], within) if ids else []
-    known = {one: (line(title), line(status)) for one, title, status in read}
-    for one in unmerged_tasks(rows.connection, rows.stored, known):
-        if known[one][1] == DONE:
-            known[one] = known[one][0], "not merged yet"
-    states = [(one, *known.get(one, ("", ""))) for one in ids]
-    return [(one, title, status, status not in MET) for one, title, status in states]
-
-
-def _dependents(rows: Rows, task: int, status: str) -> list[Neighbour]:
-    """Return the tasks that wait for one, by id."""
-    if rows.lacks("tasks", "depends_on"):
-        return []
-    columns = ["id", "title", "status", "depends_on"]
-    rest = f"WHERE id <> ? AND {rows.connection.sql.holds('depends_on')} ORDER BY id"
-    read = rows.read("tasks", columns, rest, task, f"%{task}%")
-    lists = prerequisite_lists([needed for *_, needed in read])
-    found = [row[:3] for row, needed in zip(read, lists, strict=True) if task in (needed or ())]
-    waits = status not in MET
-    return [(one, line(title), line(state), waits) for one, title, state in found[:NEIGHBOURS]]
 
 
 def work_changes(

@@ -17,6 +17,7 @@ from ralphgen.board.diff import (
     FileChanges,
     branch_diff,
     merge_diff,
+    merge_sizes,
     tree_diff,
 )
 from ralphgen.board.render import environment
@@ -253,6 +254,25 @@ class TestHostile:
         assert not (root / "x").exists()
 
 
+class TestSizes:
+    """The sizes of many merges at once, for the inbox."""
+
+    def test_names_cannot_hide_an_edited_file(self, root: Path) -> None:
+        first = merged(root)
+        for name in ("0\x01", f"1\n:{first}", "2\t2\t2"):
+            (root / name).write_text("x\n", encoding="utf-8")
+        (root / "b.txt").write_text("2\n3\n4\n5\n6\n7\n", encoding="utf-8")
+        (root / "data").write_bytes(b"\0")
+        git(root, "branch", "-d", "work")
+        last = merged(root)
+
+        found = merge_sizes(root, (first, last, "a" * 40))
+
+        assert {first: (0, 0, 0, frozenset()), last: (5, 5, 1, {"b.txt"})} == found
+        assert "5 files, +5 \u22121" == str(found[last])
+        assert {} == merge_sizes(root, ())
+
+
 class TestTrees:
     """Worktrees and branches."""
 
@@ -453,6 +473,15 @@ class TestLimits:
         assert [*(f"f/{n:02}.txt" for n in range(20)), "zz.txt"] == paths
         assert [300] * 20 == [one.added for one in (*view.files, *view.more)][:20]
         assert len(view.files) < 9
+
+    def test_of_very_many_files_at_least_the_names_are_listed(self, root: Path) -> None:
+        write_files(root, [(f"f/{'x' * 200}{n:04}", "") for n in range(1_800)])
+
+        view = merge_diff(root, merged(root))
+
+        assert ((), NAMES) == (view.files, len(view.more))
+        assert 1_000 < view.unnamed < 1_800
+        assert printed(view)
 
     def test_big_new_files_of_a_worktree_are_cut(self, root: Path) -> None:
         write_files(root, [(f"{n:02}", "y" * 99 + "\n" * 1_000_000) for n in range(12)])

@@ -18,17 +18,9 @@ from proved_projects import LEDGER, MARKER, git
 from ralphgen.board.diff import FileChanges, conflict_diff
 from ralphgen.board.inbox import read_project
 from ralphgen.board.live import Board
-from ralphgen.board.record import shown_check
+from ralphgen.board.record import FIRST, MOST, shown_check, task_view
 from ralphgen.board.render import render
-from ralphgen.board.review import (
-    FIRST,
-    MOST,
-    changes_at_once,
-    kept_branch,
-    page_values,
-    task_view,
-    work_changes,
-)
+from ralphgen.board.review import changes_at_once, kept_branch, page_values, work_changes
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import HIDDEN, CheckRecord
 
