@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from ralphgen.board.text import MORE, line
 from ralphgen.errors import RalphgenError
@@ -80,20 +79,6 @@ class FileChanges:
     problem: str = ""
 
 
-class MergeSize(NamedTuple):
-    """The size of a merge; `edited` are files that were there before."""
-
-    files: int = 0
-    added: int = 0
-    removed: int = 0
-    edited: frozenset[str] = frozenset()
-
-    def __str__(self) -> str:
-        """Return it in words, with its files and lines."""
-        files = "1 file" if self.files == 1 else f"{self.files} files"
-        return f"{files}, +{self.added} \u2212{self.removed}"
-
-
 def merge_diff(root: Path, commit: str) -> FileChanges:
     """Return the changes that a merge commit brought into its first parent."""
     known = bool(COMMIT.fullmatch(commit))
@@ -138,19 +123,14 @@ def conflict_diff(root: Path, branch: str) -> FileChanges:
 
 
 @lru_cache(maxsize=8)
-def merge_sizes(root: Path, commits: tuple[str, ...]) -> Mapping[str, MergeSize]:
-    """Return the sizes of merges in one look at git; commits that it lacks are left out."""
+def merged_files(root: Path, commits: tuple[str, ...]) -> Mapping[str, Sequence[ChangedFile]]:
+    """Return the files of merges without their lines, in one look at git.
+
+    Commits that it lacks are left out.
+    """
     given = "\n".join(commits).encode()
     listed = _git(root, MERGES, most=None, given=given) if commits else None
-    return {
-        commit: MergeSize(
-            len(files),
-            sum(one.added or 0 for one in files),
-            sum(one.removed or 0 for one in files),
-            frozenset(one.path for one in files if one.status != "A"),
-        )
-        for commit, files in _listed((listed or b"").split(b"\0")[:-1]).items()
-    }
+    return _listed((listed or b"").split(b"\0")[:-1])
 
 
 def _changes(

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from ralphgen.board.diff import LINE, MergeSize, merge_sizes
+from ralphgen.board.diff import LINE, ChangedFile, merged_files
 from ralphgen.board.live import LOOPS, Board, has_tables_alone, in_thread, read_claims
 from ralphgen.board.nights import Night, cost_of, is_finished, loop_spans, nights, working_sessions
 from ralphgen.board.render import Desk
@@ -29,9 +29,9 @@ from ralphgen.loop.trees import BRANCH
 from ralphgen.project.database import open_database
 from ralphgen.project.schema import column_names
 from ralphgen.runtime.engine.ledger import DONE, RECORDED
-from ralphgen.runtime.tasks.claims import BLOCKED, IN_PROGRESS, PENDING, next_tasks
+from ralphgen.runtime.tasks.claims import BLOCKED, IN_PROGRESS, PENDING
 from ralphgen.runtime.tasks.status import OVERRULED
-from ralphgen.sessions.claims import NO_ATTEMPT
+from ralphgen.sessions.claims import NO_ATTEMPT, next_tasks
 
 MOST_SESSIONS = 2_000  # the newest ones count for nights and reviews
 REVIEWED = timedelta(days=30)  # older work needs no review
@@ -125,25 +125,33 @@ class Items:
 def flags(
     session: SessionRecord,
     proof: Proof,
-    size: MergeSize | None,
+    files: Sequence[ChangedFile] | None,
     *,
     attempt: int = 1,
     middle: float | None = None,
 ) -> Flags:
     """Return the flags of a session's work; `middle` is the median cost."""
-    watched = ", ".join(one for one in proof.watched if size is None or one in size.edited)
-    cost, lines = session.cost_usd or 0.0, size.added + size.removed if size else 0
+    edited = {one.path for one in files or () if one.status != "A"}
+    watched = ", ".join(one for one in proof.watched if files is None or one in edited)
+    lines = sum((one.added or 0) + (one.removed or 0) for one in files or ())
+    cost = session.cost_usd or 0.0
     costs = f"${cost:.2f} against ${middle or 0:.2f}"
     attempts = {2: "Second attempt", 3: "Third attempt"}.get(attempt, f"{attempt} attempts")
     facts = {
         Flag("Changed a test file", watched): watched,
         Flag("Cost twice the median", costs): middle and cost >= 2 * middle,
         Flag(attempts): attempt > 1,
-        Flag(f"More than {LARGE} changed lines", str(size)): lines > LARGE,
+        Flag(f"More than {LARGE} changed lines", size_of(files or ())): lines > LARGE,
         Flag("Closed without proof"): proof.is_overruled,
         Flag("No check applies"): not proof.runs and not proof.is_overruled,
     }
     return tuple(flag for flag, is_so in facts.items() if is_so)
+
+
+def size_of(files: Sequence[ChangedFile]) -> str:
+    """Return the number of files and of their lines, in words."""
+    added, removed = sum(one.added or 0 for one in files), sum(one.removed or 0 for one in files)
+    return f"{len(files)} file{'s' * (len(files) != 1)}, +{added} \u2212{removed}"
 
 
 def items_of(board: Board) -> Items:
@@ -232,11 +240,9 @@ class _Reading:
 
     def _open(self) -> Iterator[InboxItem]:
         """Yield the conflicts, the stuck tasks and the drafts."""
-        proofs = self._proofs(
-            [task for task, row in self._tasks.items() if row["status"] == BLOCKED]
-        )
+        blocked = [task for task, row in self._tasks.items() if row["status"] == BLOCKED]
+        proofs, kept = self._proofs(blocked), self._kept() if blocked else ()
         targets = dict(self._ledger(f"{RETURNED} ORDER BY number"))
-        kept = self._kept()
         left = self._left()
         for task, row in self._tasks.items():
             last = next(reversed(self._sessions.get(task, [])), None)
@@ -245,9 +251,8 @@ class _Reading:
             if row["status"] == DRAFT:
                 found_by = "found by an agent" if row.get("provenance") == "agent" else ""
                 yield self._item("draft", task, found_by, "")
-            elif row["status"] == BLOCKED and task in kept and reason.startswith(TWICE):
-                why = conflict_words(reason, targets.get(task, ""))
-                yield self._item("conflict", task, why, at)
+            elif task in kept and row["status"] == BLOCKED and reason.startswith(TWICE):
+                yield self._item("conflict", task, conflict_words(reason, targets.get(task)), at)
             elif row["status"] == BLOCKED:
                 proof = proofs.get(last.session_id if last else "", Proof())
                 yield self._item("stuck", task, stuck_words(reason, proof), at)
@@ -282,17 +287,18 @@ class _Reading:
             own = [one for one in every if one.outcome != "ended"]  # by other recipes
             ended = moment(own[-1].ended) if own and is_finished(own[-1]) else None
             is_done = task in self._tasks and self._tasks[task]["status"] == DONE
-            if is_done and ended and (moment(verdicts.get(task)) or since) < ended:
+            if is_done and ended and max(moment(verdicts.get(task)) or since, since) < ended:
                 works[task] = own[-1]
         proofs = self._proofs([*works])
-        sizes = merge_sizes(self._root, tuple(one.merged for one in works.values() if one.merged))
+        merges = merged_files(self._root, tuple(one.merged for one in works.values() if one.merged))
         middles = {one.session_id: night.median for night in self._nights for one in night.sessions}
         for task, one in works.items():
-            proof, size = proofs.get(one.session_id, Proof()), sizes.get(one.merged or "")
+            proof, files = proofs.get(one.session_id, Proof()), merges.get(one.merged or "")
             tried = [s for s in self._sessions[task] if s.agent and s.outcome not in NO_ATTEMPT]
             middle = middles.get(one.session_id)
-            marks = flags(one, proof, size, attempt=len(tried), middle=middle)
-            yield self._item("review", task, str(size or ""), str(one.ended), marks)
+            marks = flags(one, proof, files, attempt=len(tried), middle=middle)
+            why = size_of(files) if files is not None else ""
+            yield self._item("review", task, why, str(one.ended), marks)
 
     def _proofs(self, tasks: Sequence[int]) -> dict[str, Proof]:
         """Return the recorded checks of tasks, by session."""
@@ -320,7 +326,7 @@ def _files(stored: object) -> list[str]:
     return []
 
 
-def conflict_words(reason: str, target: str = "") -> str:
+def conflict_words(reason: str, target: str | None = None) -> str:
     """Return why finished work is not merged into a branch, from the reason of its task."""
     text = KEPT.sub("", reason.removeprefix(TWICE))
     place = f"with {line(target)} in" if target else "in"
@@ -357,9 +363,7 @@ def read_inbox(board: Board, chosen: str = "") -> Mapping[str, Any]:
 
 def ready_tasks(root: Path) -> int:
     """Return how many tasks agents can take now."""
-    with open_database(root) as connection:
-        rows = reading_rows(connection, Project(root).schema_in(connection))
-        return len(next_tasks(connection, rows.stored))
+    return len(next_tasks(root, Project(root).schema))
 
 
 def badge(board: Board) -> int:

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from ralphgen.agents.adapters import KNOWN
-from ralphgen.board.actions import LARGEST_ID, stored_task
+from ralphgen.board.actions import stored_task
 from ralphgen.board.nights import cost_of
 from ralphgen.board.text import line, moment, paragraph
 from ralphgen.kits.ralph.rows import Rows, best, decode_learnings
@@ -206,14 +206,14 @@ def _needed(rows: Rows, stored: object) -> list[Neighbour] | None:
     if needed is None:
         return None
     ids = [*dict.fromkeys(needed)][:NEIGHBOURS]
-    within = json.dumps([one for one in ids if abs(one) <= LARGEST_ID])
-    read = rows.named("tasks", ["id", "title", "status"], within) if ids else []
-    known = {one: (line(title), line(status)) for one, title, status in read}
-    for one in claims.unmerged_tasks(rows.connection, rows.stored, known):
-        if known[one][1] == DONE:
-            known[one] = known[one][0], "not merged yet"
-    states = [(one, *known.get(one, ("", ""))) for one in ids]
-    return [(one, title, status, status not in MET) for one, title, status in states]
+    known = claims.rows_by_id(rows.connection, rows.stored, ids, ["title", "status"])
+    unmerged = claims.unmerged_tasks(rows.connection, rows.stored, known)
+    found = []
+    for one in ids:
+        title, status = map(line, known.get(one, ("", "")))
+        status = "not merged yet" if status == DONE and one in unmerged else status
+        found.append((one, title, status, status not in MET))
+    return found
 
 
 def _dependents(rows: Rows, task: int, status: str) -> list[Neighbour]:

@@ -17,7 +17,7 @@ from ralphgen.board.diff import (
     FileChanges,
     branch_diff,
     merge_diff,
-    merge_sizes,
+    merged_files,
     tree_diff,
 )
 from ralphgen.board.render import environment
@@ -255,7 +255,7 @@ class TestHostile:
 
 
 class TestSizes:
-    """The sizes of many merges at once, for the inbox."""
+    """The files of many merges at once, for the inbox."""
 
     def test_names_cannot_hide_an_edited_file(self, root: Path) -> None:
         first = merged(root)
@@ -266,11 +266,14 @@ class TestSizes:
         git(root, "branch", "-d", "work")
         last = merged(root)
 
-        found = merge_sizes(root, (first, last, "a" * 40))
+        found = merged_files(root, (first, last, "a" * 40))
 
-        assert {first: (0, 0, 0, frozenset()), last: (5, 5, 1, {"b.txt"})} == found
-        assert "5 files, +5 \u22121" == str(found[last])
-        assert {} == merge_sizes(root, ())
+        assert {first: [], last: [None, 1, 1, 1, 2]} == {
+            commit: [one.added for one in sorted(files, key=lambda one: one.added or 0)]
+            for commit, files in found.items()
+        }
+        assert ["b.txt"] == [one.path for one in found[last] if one.status != "A"]
+        assert {} == merged_files(root, ())
 
 
 class TestTrees:

@@ -14,7 +14,7 @@ from engines import ENGINES
 from mornings import LEFT, QUESTION, SHIFTS, morning, morning_on
 from proved_projects import git
 
-from ralphgen.board.diff import MergeSize
+from ralphgen.board.diff import ChangedFile
 from ralphgen.board.inbox import (
     Proof,
     conflict_words,
@@ -71,13 +71,13 @@ class TestFlags:
     """Facts to look at before work is accepted; never a score."""
 
     def test_work_with_passed_checks_has_none(self) -> None:
-        assert [] == texts(session(), Proof(runs=2), MergeSize(2, 22, 0), middle=0.4)
+        assert [] == texts(session(), Proof(runs=2), [ChangedFile("a", "A", added=22)], middle=0.4)
 
     def test_a_changed_test_is_flagged_and_a_new_one_is_not(self) -> None:
         proof = Proof(runs=1, watched=("tests/test_a.py", "tests/test_new.py"))
-        (flag,) = flags(session(), proof, MergeSize(2, 2, 0, frozenset({"tests/test_a.py"})))
+        (flag,) = flags(session(), proof, [ChangedFile("tests/test_a.py", "M")])
         assert ("Changed a test file", "tests/test_a.py") == (flag.text, flag.detail)
-        assert [] == texts(session(), proof, MergeSize(2, 2, 0))
+        assert [] == texts(session(), proof, [ChangedFile("tests/test_a.py", "A")])
 
     def test_without_a_merge_each_watched_file_is_flagged(self) -> None:
         proof = Proof(runs=1, watched=("tests/test_a.py",))
@@ -89,13 +89,13 @@ class TestFlags:
     )
     def test_twice_the_median_is_flagged(self, cost: float | None, found: list[str]) -> None:
         proof = Proof(runs=1)
-        assert found == texts(session(cost_usd=cost), proof, MergeSize(), middle=0.5)
+        assert found == texts(session(cost_usd=cost), proof, [], middle=0.5)
 
     def test_attempts_size_and_missing_proof_are_flagged(self) -> None:
         assert ["Second attempt"] == texts(session(), Proof(runs=1), None, attempt=2)
-        assert [] == texts(session(), Proof(runs=1), MergeSize(1, 300, 100))
+        assert [] == texts(session(), Proof(runs=1), [ChangedFile("a", "M", "", 300, 100)])
         assert ["More than 400 changed lines"] == texts(
-            session(), Proof(runs=1), MergeSize(1, 300, 101)
+            session(), Proof(runs=1), [ChangedFile("a", "M", "", 300, 101)]
         )
         assert ["Closed without proof"] == texts(session(), Proof(is_overruled=True), None)
         assert ["No check applies"] == texts(session(), Proof(), None)
