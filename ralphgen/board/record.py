@@ -146,7 +146,7 @@ def task_view(rows: Rows, is_hidden: Hidden, task: int, most: int = FIRST) -> di
         "is_merging": recorded and claims.waiting_merge(rows.connection, task) is not None,
         "question": record.open_question() if status == claims.BLOCKED else None,
         "sessions": sessions[:SESSIONS],
-        "checks": newest_checks(checks),
+        "checks": newest_checks(checks[-RUNS:]),
     }
     # The end of the lease of a claim is left out: it moves on all the time.
     state = repr((facts, claim and (claim.session, claim.began), entries[-FIRST:]))
@@ -387,26 +387,23 @@ class TaskRecord:
     def _change(self, change: JournalEntry) -> Activity:
         columns = changed_columns(change, self._is_hidden)
         after = {name: value for name, _, value in columns}
-        is_task, is_edit = (
-            change.table.lower() == "tasks",
-            None not in (change.before, change.after),
-        )
+        is_task = change.table.lower() == "tasks"
+        is_edit = change.before is not None and change.after is not None
         if is_task:
             columns = tuple(one for one in columns if one[0] not in SILENT)
         what = f"changed {', '.join(name.replace('_', ' ') for name, *_ in columns)}"
-        reason = ""
-        if is_task and is_edit:
-            if "status" in after:
-                more = f", and {what}" if columns else ""
-                what = f"set the status to {after['status'].replace('_', ' ')}{more}"
-            reason = after.get("blocked_by", "")
-        else:
+        reason = None
+        if not (is_task and is_edit):
             verb = "edited" if is_edit else "deleted" if change.after is None else "created"
             what = f"{verb} {'the task' if is_task else 'a comment'}"
-        if reason in {paragraph(text, LONGEST_VALUE) for _, _, _, text, *_ in self._questions}:
-            reason = ""
-        key, time = f"change-{change.number}", line(change.time)
-        return Activity(key, time, self._who(change.session), what, reason, columns=columns)
+        elif not self._is_hidden(change.table, "blocked_by"):
+            reason = _columns(change.after).get("blocked_by")
+        if is_task and is_edit and "status" in after:
+            more = f", and {what}" if columns else ""
+            what = f"set the status to {after['status'].replace('_', ' ')}{more}"
+        is_question = reason in [text for _, _, _, text, *_ in self._questions]
+        words = (self._who(change.session), what, "" if is_question else _text(reason))
+        return Activity(f"change-{change.number}", line(change.time), *words, columns=columns)
 
     def _who(self, session: str | None) -> str:
         return self._names.get(session or "", "Another program")
