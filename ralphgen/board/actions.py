@@ -16,15 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ralphgen.agents.calls import (
-    KIT,
-    Record,
-    RefusalError,
-    RowTools,
-    open_server,
-    stored_column,
-    typed,
-)
+from ralphgen.agents import calls
 from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.live import Board, begun, in_thread
 from ralphgen.board.render import Desk
@@ -75,6 +67,7 @@ PRIORITIES = ("low", "medium", "high", "critical")
 SIGNS = {"#": "feature", "@": "discipline", "!": "priority"}  # in the line of a new task
 APART = ("id", "task_id", "clear", "status")  # arguments without a field to edit
 ONE_LINE = ("title", "author")
+KINDS = {"array": "list", "integer": "number", "number": "number", "boolean": "flag"}
 CREATE, UPDATE, SET_STATUS = "create_task", "update_task", "set_task_status"
 COMMENT, RUN_CHECKS = "add_task_comment", "run_checks"
 LARGEST_ID = 2**63 - 1
@@ -118,15 +111,13 @@ class EditField:
     @property
     def kind(self) -> str:
         """Return the kind of its input: choice, ids, list, number, flag, line or text."""
-        kind = self.rule.get("type")
         if self.rule.get("enum"):
             return "choice"
-        if kind == "array":
-            return "ids" if _has_ids(self.rule) else "list"
+        if _has_ids(self.rule):
+            return "ids"
         if self.name in ONE_LINE and "\n" not in self.was:
             return "line"
-        kinds = {"integer": "number", "number": "number", "boolean": "flag"}
-        return kinds.get(str(kind), "text")
+        return KINDS.get(str(self.rule.get("type")), "text")
 
     @property
     def has_conflict(self) -> bool:
@@ -140,11 +131,11 @@ def edit_fields(schema: Rule, row: Row, form: Form = EMPTY) -> tuple[EditField, 
         EditField.of(name, rule, stored, form, needed=name in schema.get("required", ()))
         for name, rule in schema.get("properties", {}).items()
         if name not in APART
-        for stored in [spelled(row.get(stored_column(name, rule)), rule)]
+        for stored in [spelled(row.get(calls.stored_column(name, rule)), rule)]
     )
 
 
-def changes_of(schema: Rule, fields: Sequence[EditField]) -> Record:
+def changes_of(schema: Rule, fields: Sequence[EditField]) -> calls.Record:
     """Return the arguments that give a row the typed values: only the changed ones."""
     changed = [one for one in fields if one.text != one.was]
     can_clear = "clear" in schema.get("properties", {})
@@ -175,9 +166,9 @@ def spelled(value: object, rule: Rule) -> str:
 def value_of(text: str, rule: Rule) -> object:
     """Return the value of a typed text; the tool reports a value of the wrong type."""
     if rule.get("type") != "array" or text.lstrip().startswith("["):
-        return typed({"": text}, {"": rule})[""]
+        return calls.typed({"": text}, {"": rule})[""]
     parts = re.split(r"[\s,;#]+", text) if _has_ids(rule) else _parts(text)
-    return [typed({"": part}, {"": rule.get("items", {})})[""] for part in parts if part]
+    return [calls.typed({"": part}, {"": rule.get("items", {})})[""] for part in parts if part]
 
 
 def _parts(text: str) -> list[str]:
@@ -213,7 +204,7 @@ class TaskActions:
     def schema(self, tool: str) -> Rule:
         """Return the input schema of a tool, empty if it is missing; a server is asked once."""
 
-        def tool_schemas(_: Path) -> Mapping[str, Record]:
+        def tool_schemas(_: Path) -> Mapping[str, calls.Record]:
             with self._tools(UPDATE) as (tools, _session):
                 return tools.tools()
 
@@ -394,11 +385,11 @@ class TaskActions:
         changes = changes_of(schema, fields)
         if not changes:
             return ActionResult(True, f"#{task}: nothing to change")
-        columns = {stored_column(one.name, one.rule) for one in fields if one.text != one.was}
+        columns = {calls.stored_column(one.name, one.rule) for one in fields if one.text != one.was}
         try:
             with self._tools(UPDATE, task, _columns(row, columns)) as (tools, session):
                 answer = tools.ask(UPDATE, id=task, **changes)
-        except RefusalError:
+        except calls.RefusalError:
             if self.row(task) == row:
                 raise
             return self.edit(task, form)  # the row has changed since it was read
@@ -417,7 +408,7 @@ class TaskActions:
         try:
             with self._tools(SET_STATUS, task, _columns(row, {"status"})) as (tools, session):
                 answer = tools.set_status(task, new, words, force=force)
-        except RefusalError as error:
+        except calls.RefusalError as error:
             if new == "done" and any(UNPROVED.search(one.text) for one in error.problems):
                 problems = tuple(FieldProblem("", one.text) for one in error.problems)
                 ask = f"/tasks/{task}/status?to=done"
@@ -504,14 +495,14 @@ class TaskActions:
     @contextmanager
     def _tools(
         self, tool: str, task: int = 0, read: Mapping[str, object] = NOTHING
-    ) -> Iterator[tuple[RowTools, str]]:
+    ) -> Iterator[tuple[calls.RowTools, str]]:
         """Yield the tools and their session; they write nothing once a task is not as `read`."""
         request = SessionRequest(FULL, as_read=RowAsRead("task", task, read) if read else None)
         place = project_place(self.root)
-        with open_server(
-            place, KIT, tool, request, trust_edited=False, say=_ignore_message, apart=True
+        with calls.open_server(
+            place, calls.KIT, tool, request, trust_edited=False, say=_ignore_message, apart=True
         ) as server:
-            yield RowTools(server), server.session
+            yield calls.RowTools(server), server.session
 
 
 def _columns(row: Row, names: set[str]) -> dict[str, object]:

@@ -3,12 +3,12 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from heapq import nlargest
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ralphgen.board import charts
 from ralphgen.board.live import specum_settings
@@ -42,23 +42,17 @@ LEARNING = {
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureProgress:
-    """The tasks of a feature by status; `is_known` is whether the feature has its own row."""
+class FeatureProgress(NamedTuple):
+    """The tasks of a feature by status; `is_known` is whether the feature has its own row.
+
+    `actionable` counts all except drafts and skipped ones.
+    """
 
     title: str
     is_known: bool
     counts: Mapping[str, int]
-
-    @property
-    def done(self) -> int:
-        """Return the number of done tasks."""
-        return self.counts.get("done", 0)
-
-    @property
-    def actionable(self) -> int:
-        """Return the number of tasks without drafts and skipped ones."""
-        return sum(self.counts.values()) - sum(self.counts.get(one, 0) for one in NOT_ACTIONABLE)
+    done: int
+    actionable: int
 
 
 def read_progress(rows: Rows) -> list[FeatureProgress]:
@@ -74,10 +68,12 @@ def read_progress(rows: Rows) -> list[FeatureProgress]:
     order = [*charts.STATUSES, *sorted(overall.keys() - {*charts.STATUSES})]
     listed = [("All tasks", True, overall)]
     listed += [(titles.get(name) or name, name in titles, found[name]) for name in names]
-    return [
-        FeatureProgress(title, is_known, {one: counts[one] for one in order if counts[one]})
-        for title, is_known, counts in listed
-    ]
+    progress = []
+    for title, is_known, counts in listed:
+        sorted_counts = {one: counts[one] for one in order if counts[one]}
+        actionable = counts.total() - sum(counts[one] for one in NOT_ACTIONABLE)
+        progress.append(FeatureProgress(title, is_known, sorted_counts, counts["done"], actionable))
+    return progress
 
 
 def read_pictures(

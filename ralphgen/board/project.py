@@ -18,13 +18,6 @@ from starlette.routing import Route
 from ralphgen.agents.edits import ClashError, EditedProject
 from ralphgen.board import discipline_forms as edits
 from ralphgen.board.actions import EMPTY, EditField, said
-from ralphgen.board.discipline_forms import (
-    DisciplineForm,
-    FormError,
-    catalog_of,
-    fields_of,
-    problems_of,
-)
 from ralphgen.board.disciplines import is_of_same_lists, read_disciplines
 from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title
 from ralphgen.board.matrix import matrix
@@ -149,26 +142,26 @@ def diagnose(board: Board) -> ActionResult:
 
 def problems(board: Board, form: Form) -> tuple[FieldProblem, ...]:
     """Return why the edit of a discipline in a form cannot be saved; writes nothing."""
-    given = DisciplineForm(form)
+    given = edits.DisciplineForm(form)
     try:
         edit = given.edit()
         discipline = read_disciplines(board.root).named(edit.discipline)
-    except FormError as error:
+    except edits.FormError as error:
         return error.problems
     except RalphgenError as error:
         return fieldless(error.problems)
     if discipline is None:
         return (FieldProblem("", "this discipline no longer exists", RELOAD),)
-    catalog = catalog_of(board.kept("matrix", Project))
-    return tuple(map(given.shown, problems_of(edit, discipline, catalog)))
+    catalog = edits.catalog_of(board.kept("matrix", Project))
+    return tuple(map(given.shown, edits.problems_of(edit, discipline, catalog)))
 
 
 def save(board: Board, form: Form) -> ActionResult:
     """Save the edit of a discipline in a form, and regenerate."""
-    given, messages = DisciplineForm(form), list[str]()
+    given, messages = edits.DisciplineForm(form), list[str]()
     try:
         edit = given.edit()
-    except FormError as error:
+    except edits.FormError as error:
         return ActionResult(False, "nothing was saved", (), error.problems)
     with board.acting:
         saved = edits.save(board.root, edit, messages.append, session=board.session)
@@ -232,9 +225,9 @@ def _discipline(
     view = listed.named(name)
     if view is None:
         raise HTTPException(404, "there is no such discipline")
-    fields = fields_of(view)
+    fields = edits.fields_of(view)
     if typed is not None:
-        fields = DisciplineForm(typed).fields(view)
+        fields = edits.DisciplineForm(typed).fields(view)
         # The input refers to the displayed state: its positions may mean other servers by now.
         sent = typed.text("fingerprint")
         if not is_of_same_lists(sent, view.fingerprint):

@@ -18,17 +18,7 @@ from ralphgen.board.text import line, natural, number_of, query_of
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.runtime.engine.ledger import MET, WAITING
-from ralphgen.runtime.tasks.claims import (
-    BLOCKED,
-    IN_PROGRESS,
-    PENDING,
-    PRIORITIES,
-    in_order,
-    next_tasks,
-    prerequisite_lists,
-    unmerged_tasks,
-    waiting,
-)
+from ralphgen.runtime.tasks import claims
 from ralphgen.runtime.tasks.rows import plain
 
 NEXT, PROGRESS, NEEDS, WAITS = "next", "progress", "needs", "waiting"
@@ -46,10 +36,10 @@ class Kind(NamedTuple):
 
 
 KINDS: Mapping[str, Kind] = {
-    NEXT: Kind("Up next", "ready", PENDING, "the order agents take them"),
-    PROGRESS: Kind("In progress", "run", IN_PROGRESS),
-    NEEDS: Kind("Needs you", "stuck", BLOCKED),
-    WAITS: Kind("Waiting", "wait", PENDING, "for other tasks"),
+    NEXT: Kind("Up next", "ready", claims.PENDING, "the order agents take them"),
+    PROGRESS: Kind("In progress", "run", claims.IN_PROGRESS),
+    NEEDS: Kind("Needs you", "stuck", claims.BLOCKED),
+    WAITS: Kind("Waiting", "wait", claims.PENDING, "for other tasks"),
     OTHER: Kind("Other", "other", "", "with a status that agents do not take"),
     DRAFTS: Kind("Drafts", "draft", "draft"),
     DONE: Kind("Done", "done", "done"),
@@ -71,8 +61,13 @@ TEXTS = (
     *("priority", "blocked_by", "created", "updated"),
 )
 """The columns of a row."""
-RANKS = {name: rank for rank, name in enumerate(PRIORITIES)}
-GROUPS = {PENDING: WAITS, IN_PROGRESS: PROGRESS, BLOCKED: NEEDS, "draft": DRAFTS}
+RANKS = {name: rank for rank, name in enumerate(claims.PRIORITIES)}
+GROUPS = {
+    claims.PENDING: WAITS,
+    claims.IN_PROGRESS: PROGRESS,
+    claims.BLOCKED: NEEDS,
+    "draft": DRAFTS,
+}
 GROUPS |= dict.fromkeys(MET, DONE)
 """The groups by status; ready tasks, tasks of sessions and tasks for the user have others."""
 AGENTS = "SELECT id, agent FROM ralphgen_sessions WHERE "
@@ -164,7 +159,7 @@ class TaskList:
         self.names = {name: self._names(name) for name in FILTERS if name in columns}
         status = {task: str(plain(self._value(task, "status"))) for task in self._stored}
         open_tasks = [task for task, one in status.items() if one not in MET]
-        lists = prerequisite_lists([self._value(task, "depends_on") for task in open_tasks])
+        lists = claims.prerequisite_lists([self._value(task, "depends_on") for task in open_tasks])
         unreadable = {task for task, one in zip(open_tasks, lists, strict=True) if one is None}
         needed = {
             task: [*dict.fromkeys(one or ())] for task, one in zip(open_tasks, lists, strict=True)
@@ -172,13 +167,13 @@ class TaskList:
         missing = {task: [one for one in ids if one not in status] for task, ids in needed.items()}
         self.missing = {task: ids for task, ids in missing.items() if ids}
         self.merging = {one for (one,) in rows.execute(WAITING)} if rows.has_ledger else set[int]()
-        self.unmerged = unmerged_tasks(rows.connection, rows.stored) & status.keys()
+        self.unmerged = claims.unmerged_tasks(rows.connection, rows.stored) & status.keys()
         self.waits_for = {
             task: [one for one in ids if one in needed or one in self.unmerged]
             for task, ids in needed.items()
         }
         waits = {**dict.fromkeys(self.unmerged, ()), **self.waits_for}
-        self._waiting = waiting(waits, waits.keys())
+        self._waiting = claims.waiting(waits, waits.keys())
         self.circles = _circles(self.waits_for)
         self.holds = holds_of(read_claims(rows), anywhere=False)
         sessions = dumps([hold.session for hold in self.holds.values()])
@@ -186,13 +181,13 @@ class TaskList:
         self._agents = dict(rows.execute(sql, sessions)) if self.holds else {}
         stale = {one for one, hold in self.holds.items() if hold.begun and not hold.live}
         self.states: Mapping[str, Collection[int]] = {
-            STALE: {task for task in stale if status.get(task) == IN_PROGRESS},
+            STALE: {task for task in stale if status.get(task) == claims.IN_PROGRESS},
             ADRIFT: self.missing,
             UNREADABLE: unreadable,
             CIRCLE: self.circles,
         }
         self.groups: dict[str, list[int]] = {name: [] for name in KINDS}
-        self.groups[NEXT] = next_tasks(rows.connection, rows.stored)
+        self.groups[NEXT] = claims.next_tasks(rows.connection, rows.stored)
         self.numbers = {task: at for at, task in enumerate(self.groups[NEXT], 1)}
         for task in sorted(status.keys() - self.numbers.keys(), key=self._urgency):
             group = GROUPS.get(status[task], OTHER)
@@ -329,7 +324,9 @@ def _circles(links: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
     places = {task: at for at, task in enumerate(ids)}
     needs = [[places[one] for one in found if one in places] for found in links.values()]
     circles = (
-        tuple(sorted(one)) for one in in_order(needs)[1] if len(one) > 1 or one[0] in needs[one[0]]
+        tuple(sorted(one))
+        for one in claims.in_order(needs)[1]
+        if len(one) > 1 or one[0] in needs[one[0]]
     )
     return {ids[at]: tuple(ids[one] for one in circle) for circle in circles for at in circle}
 

@@ -148,6 +148,16 @@ class TestForms:
         assert board.act(f"/decisions/{said['undo']}/undo")["ok"]
         assert [("Über alles",)] == query(root, "SELECT title FROM tasks WHERE id = 4")
 
+    def test_a_field_that_was_not_edited_follows_the_stored_value(
+        self, board: Running, root: Path
+    ) -> None:
+        form = {"title": "Old", "was.title": "Old", "priority": "high", "was.priority": ""}
+        said = board.act("/tasks/4/edit", form)
+        assert "#4: changed priority" == said["message"]
+        assert [("Über alles", "high")] == query(
+            root, "SELECT title, priority FROM tasks WHERE id = 4"
+        )
+
     def test_an_edit_that_comes_second_writes_nothing_and_tells_both_values(
         self, board: Running, root: Path
     ) -> None:

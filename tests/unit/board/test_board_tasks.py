@@ -212,6 +212,14 @@ class TestReasons:
         assert {"waiting": [1, 3, 5]} == {name: sorted(one) for name, one in ids(adrift).items()}
         assert {"waiting": [4]} == ids(unreadable)
 
+    def test_a_merge_of_a_deleted_task_holds_up_nothing(self) -> None:
+        with recorded() as connection:
+            add_tasks(connection, [(3, "pending", [1])])
+            add_row(connection, "merges", **MERGE)
+            found = groups(connection)
+
+        assert "waits for #1, which is not there" == "".join(row_of(found, 3).reason[::2])
+
     def test_circles_are_named(self) -> None:
         with recorded() as connection:
             add_tasks(connection, [(1, "pending", [2]), (2, "pending", [1]), (3, "pending", [3])])
