@@ -77,7 +77,7 @@ EMPTY = Form(())
 _UNSPEAKABLE = {0: "\ufffd", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
 
 
-def said(form: Form, name: str, other: str = "") -> str:
+def field_text(form: Form, name: str, other: str = "") -> str:
     """Return the value of a field in a form, or else the other text."""
     return (*form.texts(name)[-1:], other)[0]
 
@@ -99,8 +99,8 @@ class EditField:
     @classmethod
     def of(cls, name: str, rule: Rule, was: str, form: Form, *, needed: bool = False) -> Self:
         """Return a field as typed; one that was not edited follows the stored value."""
-        read = said(form, f"{WAS}{name}", was)
-        text = said(form, name, read)
+        read = field_text(form, f"{WAS}{name}", was)
+        text = field_text(form, name, read)
         return cls(name, rule, was, read, was if text == read else text, needed)
 
     @property
@@ -131,7 +131,7 @@ def edit_fields(schema: Rule, row: Row, form: Form = EMPTY) -> tuple[EditField, 
         EditField.of(name, rule, stored, form, needed=name in schema.get("required", ()))
         for name, rule in schema.get("properties", {}).items()
         if name not in APART
-        for stored in [spelled(row.get(calls.stored_column(name, rule)), rule)]
+        for stored in [as_text(row.get(calls.stored_column(name, rule)), rule)]
     )
 
 
@@ -146,7 +146,7 @@ def changes_of(schema: Rule, fields: Sequence[EditField]) -> calls.Record:
     return {**values, "clear": emptied} if emptied else values
 
 
-def spelled(value: object, rule: Rule) -> str:
+def as_text(value: object, rule: Rule) -> str:
     """Return a stored value in the format of a form; an unreadable list is unchanged.
 
     A list has one item per line, or is JSON if an item could be misread.
@@ -198,7 +198,7 @@ class TaskActions:
         """Start with no decision to undo."""
         self.root = board.root
         self._board, self._tell = board, tell
-        self._back: dict[str, Callable[[], object]] = {}
+        self._undos: dict[str, Callable[[], object]] = {}
         self._job: tuple[int, Callable[[], bool]] = 0, lambda: True  # a task, and whether it ended
 
     def schema(self, tool: str) -> Rule:
@@ -217,7 +217,7 @@ class TaskActions:
 
     def deciding(self, kind: str) -> Act:
         """Return a decision by its name."""
-        return lambda task, form: self.decide(kind, [task], said(form, "note"))
+        return lambda task, form: self.decide(kind, [task], field_text(form, "note"))
 
     def decide(
         self, kind: str, tasks: Sequence[int], note: str = "", words: str = ""
@@ -241,7 +241,7 @@ class TaskActions:
                 tools.ask(UPDATE, id=task, **changes)
         done = self.decide("keep", [task], words="kept as a task")
         if edited:  # both sessions are one decision
-            self._back[done.undo] = lambda: self._undo(done.undo, edited)
+            self._undos[done.undo] = lambda: self._undo_sessions(done.undo, edited)
         return done
 
     def send_back(self, task: int, form: Form) -> ActionResult:
@@ -251,8 +251,8 @@ class TaskActions:
 
     def answer(self, task: int, form: Form) -> ActionResult:
         """Answer the open question of a task with an option or a text."""
-        text = said(form, "option") or said(form, "answer").strip()
-        number = said(form, "question")
+        text = field_text(form, "option") or field_text(form, "answer").strip()
+        number = field_text(form, "question")
         answer_question(self.root, task, text, int(number) if number.isdecimal() else None)
         return ActionResult(True, f"#{task} answered; agents can take it again")
 
@@ -270,31 +270,31 @@ class TaskActions:
 
     def move(self, task: int, form: Form) -> ActionResult:
         """Put a task at a place among the ready ones; without one, it gets its usual place."""
-        place = said(form, "place")
+        place = field_text(form, "place")
         if place and not re.fullmatch("[1-9][0-9]{0,8}", place):
             raise ProjectError("the place must be a whole number of at least 1")
         before = reviews.order_of(self.root)
         ready = reviews.move_task(self.root, task, int(place) if place else None)
         number = f"is number {ready.index(task) + 1} in the order" if task in ready else ""
         token = f"move-{token_hex(4)}"
-        self._back[token] = lambda: reviews.set_order(self.root, before)
+        self._undos[token] = lambda: reviews.set_order(self.root, before)
         text = f"#{task} {number or 'keeps its place until it is ready'}"
         return ActionResult(True, text, undo=token)
 
-    def take_back(self, token: str) -> ActionResult:
+    def undo(self, token: str) -> ActionResult:
         """Undo a decision of this board, named by its session."""
-        if token not in self._back:
+        if token not in self._undos:
             raise ProjectError(
                 "this board has no such decision to undo",
                 f'"ralphgen undo {line(token)}" undoes a session',
             )
-        self._back[token]()
-        self._back.pop(token, None)
+        self._undos[token]()
+        self._undos.pop(token, None)
         return ActionResult(True, "Undone")
 
     def create(self, form: Form) -> ActionResult:
         """Add the task of a form, or of a line such as `title #feature @discipline !high`."""
-        given = {name: said(form, name) for name in form.names}
+        given = {name: field_text(form, name) for name in form.names}
         if is_line := "line" in given:
             given = self._values_of_line(form.text("line"))
         with self._tools(CREATE) as (tools, _):
@@ -400,10 +400,10 @@ class TaskActions:
         """Set a task's status, if it is still the one that was read."""
         row = self.row(task)
         now, new = line(row.get("status")), form.text("status")
-        read = said(form, f"{WAS}status", now)
+        read = field_text(form, f"{WAS}status", now)
         if read != now:
             return _overtaken(now)
-        words = {name: said(form, name).strip() for name in ("reason", "summary", "because")}
+        words = {name: field_text(form, name).strip() for name in ("reason", "summary", "because")}
         force = bool(form.texts("force") or words["because"])
         try:
             with self._tools(SET_STATUS, task, _columns(row, {"status"})) as (tools, session):
@@ -468,7 +468,7 @@ class TaskActions:
         """Do long work on a task in a thread; refuse more than one at a time."""
         if not self._job[1]():
             raise ProjectError("checks of this board run already", "wait until they have ended")
-        self._job = task, begun(lambda: self._tell(tried(work, f"#{task}: {failed}"))).done
+        self._job = task, begun(lambda: self._tell(attempt(work, f"#{task}: {failed}"))).done
 
     def is_checking(self, task: int) -> bool:
         """Return whether checks of this board run for a task, also those of an undo."""
@@ -482,10 +482,10 @@ class TaskActions:
         return str(row[0])
 
     def _decided(self, message: str, session: str) -> ActionResult:
-        self._back[session] = lambda: self._undo(session)
+        self._undos[session] = lambda: self._undo_sessions(session)
         return ActionResult(True, message, undo=session)
 
-    def _undo(self, *sessions: str) -> None:
+    def _undo_sessions(self, *sessions: str) -> None:
         for session in sessions:
             undone = undo_session(self.root, session)
             left = [one.left for one in undone.rows if one.left]
@@ -527,7 +527,7 @@ def _overtaken(status: str) -> ActionResult:
     return ActionResult(False, text, stale=True)
 
 
-def tried(act: Callable[[], ActionResult], failed: str) -> ActionResult:
+def attempt(act: Callable[[], ActionResult], failed: str) -> ActionResult:
     """Return the result of an action; a refusal gets its own sentence."""
     try:
         return act()
@@ -541,8 +541,8 @@ def _ignore_message(_: str) -> None:
 
 def routes(desk: Desk) -> Sequence[Route]:
     """Return the routes of all decisions on tasks, and of their forms."""
-    does = TaskActions(desk.board, desk.tell)
-    desk.board.is_checking = does.is_checking
+    actions = TaskActions(desk.board, desk.tell)
+    desk.board.is_checking = actions.is_checking
 
     async def decide(act: Act, then: str, request: Request) -> Response:
         task = _task(request)
@@ -553,19 +553,19 @@ def routes(desk: Desk) -> Sequence[Route]:
             tasks = [int(one) for one in form.texts("id") if re.fullmatch("[0-9]{1,18}", one)]
             if not tasks:
                 raise ProjectError("no task is selected")
-            return does.decide(kind, [*dict.fromkeys(tasks)])
+            return actions.decide(kind, [*dict.fromkeys(tasks)])
 
         return await desk.decide(request, act, "/")
 
     async def undo_decision(request: Request) -> Response:
         token = request.path_params["token"]
-        return await desk.decide(request, lambda _: does.take_back(token), "/")
+        return await desk.decide(request, lambda _: actions.undo(token), "/")
 
     async def save(kind: str, then: str, failed: str, request: Request) -> Response:
         """Save the form of a new task or of an edited one; a refused form keeps what is typed."""
         form, task = await form_of(request), _task(request)
-        act = partial(does.create, form) if kind == "new" else partial(does.edit, task, form)
-        outcome = await in_thread(lambda: tried(act, failed))
+        act = partial(actions.create, form) if kind == "new" else partial(actions.edit, task, form)
+        outcome = await in_thread(lambda: attempt(act, failed))
         if outcome.ok or wants_json(request) or form.texts("line"):
             return desk.answered(request, outcome, outcome.then or then.format(task=task))
         return await show(kind, request, outcome, form)
@@ -581,23 +581,23 @@ def routes(desk: Desk) -> Sequence[Route]:
             shared = {"kind": kind, "task": task, "to": query.get("to", "")}
             return {
                 **shared,
-                **(does.new(typed_in) if kind == "new" else does.form(kind, task, form)),
+                **(actions.new(typed_in) if kind == "new" else actions.form(kind, task, form)),
             }
 
         return await desk.page(request, "dialog.html.jinja", read, title=title, outcome=outcome)
 
     one, page = "/tasks/{task:int}/", "/tasks/{task}"
     acts: Mapping[str, tuple[Act, str]] = {
-        **{kind: (does.deciding(kind), "/") for kind in DECISIONS},
-        "keep": (does.keep, "/"),
-        "send-back": (does.send_back, "/"),
-        "undo": (does.undo_work, "/"),
-        "answer": (does.answer, "/"),
-        "drop": (does.drop, "/"),
-        "status": (does.set_status, page),
-        "comments": (does.comment, page),
-        "check": (does.check, page),
-        "move": (does.move, "/tasks"),
+        **{kind: (actions.deciding(kind), "/") for kind in DECISIONS},
+        "keep": (actions.keep, "/"),
+        "send-back": (actions.send_back, "/"),
+        "undo": (actions.undo_work, "/"),
+        "answer": (actions.answer, "/"),
+        "drop": (actions.drop, "/"),
+        "status": (actions.set_status, page),
+        "comments": (actions.comment, page),
+        "check": (actions.check, page),
+        "move": (actions.move, "/tasks"),
     }
     forms = {"/tasks/new": "new", **{one + kind: kind for kind in FORMS}}
     posts: Mapping[str, Callable[..., Any]] = {

@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from ralphgen.agents.edits import ClashError, EditedProject
 from ralphgen.board import discipline_forms as edits
-from ralphgen.board.actions import EMPTY, EditField, said
+from ralphgen.board.actions import EMPTY, EditField, field_text
 from ralphgen.board.disciplines import is_of_same_lists, read_disciplines
 from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title
 from ralphgen.board.matrix import matrix
@@ -74,8 +74,8 @@ def save_project(board: Board, form: Form) -> ActionResult:
     """Write the edited texts of a form, unless others have changed them meanwhile."""
     try:
         project = EditedProject(board.root)
-        read = {name: said(form, f"{WAS}{name}") for name in project.fields}
-        texts = {name: said(form, name, text) for name, text in read.items()}
+        read = {name: field_text(form, f"{WAS}{name}") for name in project.fields}
+        texts = {name: field_text(form, name, text) for name, text in read.items()}
         project.record = {name: text or None for name, text in read.items()}
         wanted = {name: text or None for name, text in texts.items() if text != read[name]}
         with board.acting:

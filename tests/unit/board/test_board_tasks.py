@@ -62,10 +62,10 @@ def page_of(connection: sqlite3.Connection, **fields: str) -> str:
     """The whole page, as the board draws it."""
     rows, asked = rows_of(connection), task_query(fields)
     tasks, found = read(rows, {}, asked)
-    frame = {"project": "P", "alone": False, "places": (), "here": "", "badge": 0, "notice": None}
+    frame = {"project": "P", "alone": False, "places": (), "here": "", "badge": 0}
     shown = {"query": asked, "groups": found, "tasks": tasks}
-    more = {"states": STATES, "everything": "/tasks", "title": "Tasks", "change": 0}
-    return render("tasks.html.jinja", {**frame, **shown, **more})
+    more = {"states": STATES, "everything": "/tasks", "title": "Tasks", "change": 0, "notice": None}
+    return render("tasks.html.jinja", {"frame": frame, **shown, **more})
 
 
 class TestGroups:
