@@ -69,6 +69,7 @@ class Flag(NamedTuple):
 
 
 Flags = tuple[Flag, ...]
+Files = Sequence[ChangedFile]
 
 
 class InboxItem(NamedTuple):
@@ -123,14 +124,9 @@ class Items:
 
 
 def flags(
-    session: SessionRecord,
-    proof: Proof,
-    files: Sequence[ChangedFile] | None,
-    *,
-    attempt: int = 1,
-    middle: float | None = None,
+    session: SessionRecord, proof: Proof, files: Files | None, attempt: int, middle: float | None
 ) -> Flags:
-    """Return the flags of a session's work; `middle` is the median cost."""
+    """Return the flags of a session's work on its `attempt`; `middle` is the median cost."""
     edited = {one.path for one in files or () if one.status != "A"}
     watched = ", ".join(one for one in proof.watched if files is None or one in edited)
     lines = sum((one.added or 0) + (one.removed or 0) for one in files or ())
@@ -148,7 +144,7 @@ def flags(
     return tuple(flag for flag, is_so in facts.items() if is_so)
 
 
-def size_of(files: Sequence[ChangedFile]) -> str:
+def size_of(files: Files) -> str:
     """Return the number of files and of their lines, in words."""
     added, removed = sum(one.added or 0 for one in files), sum(one.removed or 0 for one in files)
     return f"{len(files)} file{'s' * (len(files) != 1)}, +{added} \u2212{removed}"
@@ -207,18 +203,19 @@ class _Reading:
 
     def items(self) -> Items:
         """Return the items in their groups: flagged ones first, then the oldest."""
-        groups: dict[str, dict[int, InboxItem]] = {}
         found = [*self._questions(), *self._open(), *self._finished()]
         of_task = {one.task: one for one in reversed(found) if one.task not in self._merging}
-        for one in sorted(of_task.values(), key=lambda one: (not one.flags, one.moment, one.task)):
-            groups.setdefault(one.kind, {})[one.task] = one
+        order = sorted(of_task.values(), key=lambda one: (not one.flags, one.moment, one.task))
+        questions, conflicts, stuck, reviews, drafts = (
+            {one.task: one for one in order if one.kind == kind} for kind in KINDS
+        )
         last = self._nights[0] if self._nights else None
         tried = last.done | last.left if last else ()
         titles = {one: line(self._tasks[one]["title"]) for one in tried if one in self._tasks}
         again = [one for one in titles if last and one in last.left]
-        questions, conflicts, stuck, reviews, drafts = (groups.get(kind, {}) for kind in KINDS)
         return Items(
-            *(questions, conflicts, stuck, reviews, drafts, self._merging),
+            *(questions, conflicts, stuck, reviews, drafts),
+            self._merging,
             sum(self._tasks[one]["status"] == PENDING for one in again),
             self._nights,
             titles,
@@ -295,8 +292,7 @@ class _Reading:
         for task, one in works.items():
             proof, files = proofs.get(one.session_id, Proof()), merges.get(one.merged or "")
             tried = [s for s in self._sessions[task] if s.agent and s.outcome not in NO_ATTEMPT]
-            middle = middles.get(one.session_id)
-            marks = flags(one, proof, files, attempt=len(tried), middle=middle)
+            marks = flags(one, proof, files, len(tried), middles.get(one.session_id))
             why = size_of(files) if files is not None else ""
             yield self._item("review", task, why, str(one.ended), marks)
 

@@ -13,7 +13,7 @@ from ralphgen.board.render import local
 from ralphgen.board.text import moment
 from ralphgen.ledger.record import RecordReader, SessionRecord
 from ralphgen.loop.cost import Costs
-from ralphgen.loop.record import StoredLoop, read_events, stored_loops
+from ralphgen.loop.record import read_events, stored_loops
 from ralphgen.runtime.engine.ledger import DONE
 from ralphgen.runtime.tasks.claims import BLOCKED, is_live
 from ralphgen.sessions.claims import ASKED
@@ -59,13 +59,11 @@ class Night:
         now = now or datetime.now(UTC).astimezone()
         begin, end = (one.astimezone(now.tzinfo) for one in (self.begin, self.end))
         is_night = begin.date() < end.date() or begin.hour >= LATE or end.hour < EARLY
-        if self.is_running:
-            return "So far"
-        if now - end < DAY and is_night:
-            return "Last night"
+        if self.is_running or (is_night and now - end < DAY):
+            return "So far" if self.is_running else "Last night"
         days = (now.date() - end.date()).days
-        named = {0: "Today", 1: "Yesterday"}
-        return named.get(days, f"{end:%A}" if days < WEEK else f"{end:%d %b}")
+        usual = f"{end:%A}" if days < WEEK else f"{end:%d %b}"
+        return {0: "Today", 1: "Yesterday"}.get(days, usual)
 
     def picture(self, titles: Mapping[int, str]) -> Picture:
         """Return its sessions on a time axis."""
@@ -163,17 +161,15 @@ def _kind(session: SessionRecord, active: Collection[str], merging: Collection[i
 
 def loop_spans(root: Path) -> tuple[LoopSpan, ...]:
     """Return the times of the loops with files here, the newest first."""
-    return tuple(span for one in stored_loops(root) if (span := _span(one)) is not None)
-
-
-def _span(loop: StoredLoop) -> LoopSpan | None:
-    events = read_events(loop, TAIL)
-    times = [at for one in events if (at := moment(one.get("time")))]
-    if not times:
-        return None
-    end = max([*times, *([datetime.now(UTC)] if loop.running else [])])
-    options = events[0].get("options")
-    budget = options.get("max_cost") if isinstance(options, dict) else None
-    number = float(budget) if isinstance(budget, int | float) else None
-    has_stopped = any(one["event"] == "stop" for one in events)
-    return LoopSpan(times[0], end, number, loop.running, has_stopped)
+    found = []
+    for loop in stored_loops(root):
+        events = read_events(loop, TAIL)
+        times = [at for one in events if (at := moment(one.get("time")))]
+        if times:
+            end = max([*times, datetime.now(UTC)]) if loop.running else max(times)
+            options = events[0].get("options")
+            budget = options.get("max_cost") if isinstance(options, dict) else None
+            number = float(budget) if isinstance(budget, int | float) else None
+            has_stopped = any(one["event"] == "stop" for one in events)
+            found.append(LoopSpan(times[0], end, number, loop.running, has_stopped))
+    return tuple(found)

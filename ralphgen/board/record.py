@@ -64,7 +64,7 @@ BEFORE = datetime.min.replace(tzinfo=UTC)  # the place of an unreadable time
 Fields = tuple[tuple[str, str | tuple[str, ...]], ...]
 """Labels of columns that hold something, with a text or the items of a list."""
 Neighbour = tuple[int, str, str, bool]
-"""Id, title, status (empty without such a task), and whether one of two tasks waits for another."""
+"""A task's id, title, status (empty if it does not exist), and whether one waits for the other."""
 
 
 class WorkSession(NamedTuple):

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -63,8 +63,14 @@ def session(
     return replace(usual, **facts)  # type: ignore[arg-type]
 
 
-def texts(*arguments: object, **facts: object) -> list[str]:
-    return [one.text for one in flags(*arguments, **facts)]  # type: ignore[arg-type]
+def texts(
+    own: SessionRecord,
+    proof: Proof,
+    files: Sequence[ChangedFile] | None,
+    attempt: int = 1,
+    middle: float | None = None,
+) -> list[str]:
+    return [one.text for one in flags(own, proof, files, attempt, middle)]
 
 
 class TestFlags:
@@ -75,7 +81,7 @@ class TestFlags:
 
     def test_a_changed_test_is_flagged_and_a_new_one_is_not(self) -> None:
         proof = Proof(runs=1, watched=("tests/test_a.py", "tests/test_new.py"))
-        (flag,) = flags(session(), proof, [ChangedFile("tests/test_a.py", "M")])
+        (flag,) = flags(session(), proof, [ChangedFile("tests/test_a.py", "M")], 1, None)
         assert ("Changed a test file", "tests/test_a.py") == (flag.text, flag.detail)
         assert [] == texts(session(), proof, [ChangedFile("tests/test_a.py", "A")])
 
