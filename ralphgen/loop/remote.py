@@ -752,6 +752,7 @@ class RemoteWorkplace:
         )
         if taken["task"] is None:
             raise NothingReadyError("no task is ready", waits=bool(taken["running"]))
+        job.begins()
         with RemoteClaim(self._calls, session_id, taken["lease"], self._host) as claim:
             try:
                 result = self._worked(job, worker, taken, claim)

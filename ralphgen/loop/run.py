@@ -10,6 +10,7 @@ from calendar import timegm
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Condition
 from typing import Any, Literal, Protocol
 
@@ -239,7 +240,8 @@ class Assignment:
 
     `agent` is the name of its agent. `cost` is its budget in US dollars, None without a limit, and
     `seconds` its time limit; with `ends_run`, the run ends then. Tasks in `behind` come after all
-    others. `seen` is the number of jobs that had ended when it began.
+    others. `seen` is the number of jobs that had ended when it began. `number` counts the jobs of a
+    run, and `begins` is called when there is a task for this one.
     """
 
     review: bool
@@ -249,6 +251,8 @@ class Assignment:
     behind: frozenset[int]
     seen: int
     begun: float
+    number: int
+    begins: Callable[[], None]
     ends_run: bool = False
 
 
@@ -320,6 +324,10 @@ class Run:
         self._changed = Condition()
         self._running: list[Assignment] = []
         self._ended = 0  # sessions and whatever else may have made a task ready
+        self._jobs = 0
+        self._looking = set[int]()  # running jobs that have no task yet
+        self._empty = -1  # how many had ended when a worker found no task
+        self._next_look = 0.0  # when a worker looks again then, by the monotonic clock
         self._tasks = 0  # sessions on tasks that count
         self._spent = 0.0
         self._costs = Costs()
@@ -368,25 +376,35 @@ class Run:
                 if wait is None:
                     job = self._job()
                     self._running.append(job)
+                    self._looking.add(job.number)
                     return job
                 if self._stop is None:
                     self._changed.wait(min(wait, self._poll))  # a clock may jump meanwhile
             return None
 
     def nothing_ready(self, job: Assignment, *, waits: bool = False) -> None:
-        """Return a job for which there was no task; wait until looking again makes sense.
+        """Return a job for which there was no task; one worker looks again after a while.
 
         With `waits`, sessions elsewhere or the merge queue may make one ready, so that the run does
         not end.
         """
         with self._changed:
-            self._running.remove(job)
-            if job.seen != self._ended:
-                return
-            if self._running or waits or self._merging:
-                self._changed.wait(self._poll)
-            else:
-                self._end(NOTHING_READY)
+            self._give_back(job)
+            if job.seen == self._ended:
+                self._empty, self._next_look = self._ended, time.monotonic() + self._poll
+                if not (self._running or waits or self._merging):
+                    self._end(NOTHING_READY)
+
+    def _give_back(self, job: Assignment) -> None:
+        self._running.remove(job)
+        self._looking.discard(job.number)
+
+    def _has_begun(self, number: int) -> None:
+        """Let the other workers look too: where one task was ready, more may be."""
+        with self._changed:
+            self._looking.discard(number)
+            self._empty = -1
+            self._changed.notify_all()
 
     def ended(
         self,
@@ -407,7 +425,7 @@ class Run:
         takes no sessions in this run.
         """
         with self._changed:
-            self._running.remove(job)
+            self._give_back(job)
             self._ended += 1
             self._troubles = self._outages = 0
             if outcome == PENDING and task in self._merged:
@@ -469,7 +487,7 @@ class Run:
         before the last one was counted is broken off by the same trouble.
         """
         with self._changed:
-            self._running.remove(job)
+            self._give_back(job)
             if not self._troubles or job.begun >= self._trouble_began:
                 self._troubles += 1
                 self._trouble_began = self._clock()
@@ -486,7 +504,7 @@ class Run:
         """
         with self._changed:
             if job is not None:
-                self._running.remove(job)
+                self._give_back(job)
             now = self._clock()
             if self._away_ends <= now:
                 seconds = min(self._first_pause * 2**self._outages, LONGEST_OUTAGE)
@@ -515,6 +533,9 @@ class Run:
         begun = self._tasks + sum(not job.review for job in self._running)
         if limits.max_tasks is not None and begun >= limits.max_tasks and not self._review_is_due():
             return self._used_up(f"--max-tasks {limits.max_tasks} reached", "max_tasks")
+        if self._empty == self._ended and not self._review_is_due():
+            left = self._next_look - time.monotonic()
+            return self._poll if self._looking else left if left > 0 else None
         return None
 
     def _time_left(self) -> tuple[float, StopReason | None]:
@@ -624,6 +645,7 @@ class Run:
 
     def _job(self) -> Assignment:
         limits, now = self.limits, self._clock()
+        self._jobs += 1
         cost = None
         if limits.max_cost is not None:
             cost = self._left() / max(1, limits.parallel - len(self._running))
@@ -637,6 +659,8 @@ class Run:
             behind,
             self._ended,
             now,
+            self._jobs,
+            partial(self._has_begun, self._jobs),
             ends_run=left < limits.timeout,
         )
 

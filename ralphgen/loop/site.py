@@ -176,6 +176,7 @@ class ProjectWorkplace:
         """Run one session; raise `NothingReadyError` if there is no task for it."""
         self._release_rest(worker)
         session = self._made(job, worker)
+        job.begins()
         self._reserve = self._reserve or reserved_space(project_home(self._root) / FOLDER)
         try:
             if self._used_up(session.task):

@@ -6,7 +6,15 @@ import time
 import pytest
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.loop.run import Assignment, Event, Limits, Run, StopReason, parse_duration
+from ralphgen.loop.run import (
+    NOTHING_READY,
+    Assignment,
+    Event,
+    Limits,
+    Run,
+    StopReason,
+    parse_duration,
+)
 
 
 class Clock:
@@ -60,6 +68,7 @@ def test_it_ends_well_when_nothing_is_ready() -> None:
 def test_it_looks_again_while_another_works_and_when_a_session_has_ended() -> None:
     run = start_run(Limits(parallel=2))
     working, idle = job_of(run), job_of(run)
+    working.begins()
     run.nothing_ready(idle)
     assert run.stopped is None
     idle = job_of(run)
@@ -84,11 +93,45 @@ def test_a_pause_is_not_cut_short_by_a_look_at_the_merge_queue() -> None:
     looking.start()
     began = time.monotonic()
     run.nothing_ready(job, waits=True)
+    job_of(run)
     seconds = time.monotonic() - began
     over.set()
     looking.join()
 
-    assert seconds >= 0.3
+    assert seconds >= 0.25
+
+
+def test_many_workers_with_slow_looks_end() -> None:
+    """Each look took longer than the pause, so that some worker was always looking."""
+    run = Run(Limits(parallel=3), poll=0.05)
+
+    def work() -> None:
+        while job := run.next_job():
+            time.sleep(0.3)
+            run.nothing_ready(job)
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+        time.sleep(0.1)
+    for worker in workers:
+        worker.join(30)
+
+    assert NOTHING_READY == run.stopped
+
+
+def test_the_first_task_after_a_wait_wakes_the_other_workers() -> None:
+    run = Run(Limits(parallel=2), poll=60.0)
+    first, second = job_of(run), job_of(run)
+    run.nothing_ready(second)
+    waiting = threading.Thread(target=run.next_job, daemon=True)
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    first.begins()
+    waiting.join(30)
+
+    assert not waiting.is_alive()
 
 
 def test_it_stops_after_so_many_tasks() -> None:
