@@ -1,11 +1,11 @@
 """The web server of the board: its screens, assets and events, on a socket of this machine."""
 
+import asyncio
 import logging
 import signal
 import socket
 import sys
 import webbrowser
-from asyncio import CancelledError
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +19,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.board import actions, agents, inbox, project, review, tasks
-from ralphgen.board.guard import LOOPBACK, MOST_WAITING, AccessGuard, BoundedConnection
+from ralphgen.board.guard import LOOPBACK, MOST_WAITING, AccessGuard, BoundedConnection, end_waiting
 from ralphgen.board.live import Board, Events
 from ralphgen.board.render import Desk, environment
-from ralphgen.errors import ProjectError, plain
+from ralphgen.errors import ProjectError, RalphgenError, plain
 from ralphgen.kits.registry import project_config
 from ralphgen.project.config import FILE as CONFIG
+from ralphgen.runtime.errors import ToolError
 from ralphgen.terminal.console import say, show_crash
 
 ASSETS = Path(__file__).parent / "assets"
@@ -33,28 +34,29 @@ SCREENS = (inbox, actions, tasks, review, agents, project)
 LARGEST_BODY = 256 * 1024  # bytes of a form
 SWITCH_INTERVAL = 0.001
 """Seconds until a rendering thread yields to another, which may hold a lock of the database."""
+LOGGERS = ("uvicorn.error", "asyncio")
 LAST_WORDS = 2
 """Seconds that a running action gets when the board ends."""
 
 
 class Site:
-    """The board over HTTP; `app` is what answers. All of it belongs to the event loop."""
+    """The board over HTTP; `app` answers requests. All of it belongs to the event loop."""
 
     def __init__(self, board: Board) -> None:
         """Build the routes for a project's board."""
-        self._events = Events(board)
-        desk = Desk(board, inbox.badge)
-        routes = [
-            *(one for screen in SCREENS for one in screen.routes(desk)),
-            Route("/assets/{name}", _asset),
-            Route("/events", self._events, methods=["GET"]),
-        ]
-        handlers = {HTTPException: desk.refused}
-        self.app = Starlette(routes=routes, exception_handlers=handlers, max_body_size=LARGEST_BODY)
-
-    def close(self) -> None:
-        """End the streams that are open."""
-        self._events.close()
+        events, desk = Events(board), Desk(board, inbox.badge)
+        self.close = events.close
+        self.app = Starlette(
+            routes=[
+                *(one for screen in SCREENS for one in screen.routes(desk)),
+                Route("/assets/{name}", _asset),
+                Route("/events", events.answer),
+            ],
+            exception_handlers=dict.fromkeys(
+                (HTTPException, RalphgenError, ToolError, Exception), desk.refused
+            ),
+            max_body_size=LARGEST_BODY,
+        )
 
 
 async def _asset(request: Request) -> Response:
@@ -135,6 +137,11 @@ class BoardServer(uvicorn.Server):
         )
         super().__init__(config)
 
+    async def on_tick(self, counter: int) -> bool:
+        """End connections that keep the board waiting; it ticks ten times a second."""
+        end_waiting(self.server_state.connections, asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the open streams, which their clients would never leave, and then the server."""
         self._site.close()
@@ -143,11 +150,8 @@ class BoardServer(uvicorn.Server):
 
 @contextmanager
 def quiet_log() -> Iterator[None]:
-    """Show of the logs of uvicorn and asyncio only what nothing has explained, in our own words."""
-    loggers, crashes = (
-        [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")],
-        _Crashes(),
-    )
+    """Show only unexplained errors of uvicorn and asyncio, in two lines each."""
+    loggers, crashes = [logging.getLogger(name) for name in LOGGERS], _Crashes()
     for logger in loggers:
         logger.addHandler(crashes)
         logger.propagate = False
@@ -160,13 +164,8 @@ def quiet_log() -> Iterator[None]:
 
 
 class _Crashes(logging.Handler):
-    """Reports unexplained errors in two lines, as the command line does."""
-
     def emit(self, record: logging.LogRecord) -> None:
-        """Show the exception of a record, except cancellations at the end.
-
-        Other records are about requests that no browser sends.
-        """
+        """Show the exception of a record; records without one are about invalid requests."""
         error = record.exc_info[1] if record.exc_info else None
-        if error is not None and not isinstance(error, CancelledError):
+        if error is not None and not isinstance(error, asyncio.CancelledError):
             show_crash(type(error), error, error.__traceback__)

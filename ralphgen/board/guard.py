@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
@@ -20,70 +20,43 @@ PATIENCE = 10.0
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that ends if its client keeps it waiting.
+    """A connection that ends if its client keeps it waiting: see `end_waiting`.
 
     Connecting does not require the board's secret: without limits, any user of this machine could
-    take all the connections that the board can have. `deadline` is set while it waits.
+    take all the connections that the board can have.
     """
 
-    deadline: asyncio.TimerHandle | None = None
+    since = 0.0  # when it was last the board's turn
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether it is the client's turn: to send the head of a request, or to read."""
+        return self.cycle is None or self.cycle.response_complete or self.flow.write_paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the first request, in the place of who has waited longest."""
+        """Wait for the first request; too many connections end the ones that wait longest."""
         super().connection_made(cast("asyncio.Transport", transport))
-        self._wait()
-        waiting = {
-            other: other.deadline.when()
-            for other in self.connections
-            if isinstance(other, BoundedConnection) and other.deadline is not None
-        }
-        if len(waiting) > MOST_WAITING:
-            min(waiting, key=lambda other: waiting[other]).end()
-
-    def end(self) -> None:
-        """End the connection immediately, without sending the rest."""
-        self._go_on()  # it counts no more, and is lost only when the event loop goes round
-        self.transport.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no longer."""
-        super().connection_lost(exc)
-        self._go_on()
-
-    def handle_events(self) -> None:
-        """Process received data; after the head of a request, it is our turn."""
-        super().handle_events()
-        self._go_on_if_asked()
+        self.since = self.loop.time()
+        end_waiting(self.connections, self.since)
 
     def on_response_complete(self) -> None:
         """Wait for the next request, which may be there already."""
-        self._wait()
+        self.since = self.loop.time()
         super().on_response_complete()
 
-    def pause_writing(self) -> None:
-        """Wait for a client that does not read its response."""
-        super().pause_writing()
-        self._wait()
 
-    def resume_writing(self) -> None:
-        """Continue with a response."""
-        super().resume_writing()
-        self._go_on_if_asked()
-
-    def _go_on_if_asked(self) -> None:
-        """Stop waiting if it is the board's turn: a request without a complete response."""
-        asked = self.cycle is not None and not self.cycle.response_complete
-        if asked and not self.flow.write_paused:
-            self._go_on()
-
-    def _wait(self) -> None:
-        self._go_on()
-        self.deadline = self.loop.call_later(PATIENCE, self.end)
-
-    def _go_on(self) -> None:
-        if self.deadline is not None:
-            self.deadline.cancel()
-            self.deadline = None
+def end_waiting(connections: Iterable[object], now: float) -> None:
+    """End the connections that wait too long, and the oldest of too many, without the rest."""
+    waiting: list[BoundedConnection] = []
+    for one in connections:
+        if isinstance(one, BoundedConnection) and one.is_waiting:
+            waiting.append(one)
+        elif isinstance(one, BoundedConnection):
+            one.since = now
+    waiting.sort(key=lambda one: one.since)
+    late = sum(now - one.since > PATIENCE for one in waiting)
+    for one in waiting[: max(late, len(waiting) - MOST_WAITING)]:
+        one.transport.abort()
 
 
 LOOPBACK = "127.0.0.1"
@@ -143,24 +116,24 @@ class AccessGuard:
         """Answer or pass on one request; only HTTP is supported."""
         if scope["type"] != "http":
             return
-        answer = self._refusal(scope) or self._app
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
+        answer = self._refusal(scope) or self._app
         await answer(scope, receive, guarded)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """Return the answer to a request that must not be passed on."""
-        headers = Headers(scope=scope)
+        headers, method = Headers(scope=scope), scope["method"]
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return PlainTextResponse("forbidden", 403)
         raw: bytes = scope["raw_path"]  # as sent: percent signs hide nothing
         place, _, secret = raw.decode("latin-1").removeprefix("/").partition("/")
-        if place == OPEN and scope["method"] == "GET" and self._opens(secret, scope):
+        if place == OPEN and method == "GET" and self._opens(secret, scope):
             answer = RedirectResponse("/", 303)
             answer.set_cookie(self._cookie, self._pass, path="/", httponly=True, samesite="strict")
             return answer
@@ -168,12 +141,12 @@ class AccessGuard:
             return PlainTextResponse(CLOSED, 403)
         if place == OPEN:
             return RedirectResponse("/", 303)
-        if scope["method"] not in SAFE and not _from_own_page(headers, hosts[0]):
+        if method not in SAFE and not _from_own_page(headers, hosts[0]):
             return PlainTextResponse("forbidden", 403)
         return None
 
     def _opens(self, given: str, scope: Scope) -> bool:
-        """Return whether this is the one request that an opening is for, which it then was."""
+        """Return whether this is the one request that an opening is for; it works only once."""
         found = [secret for secret in self._openings if _same(given, secret)]
         if not found or self._is_another(scope):
             return False
@@ -184,13 +157,9 @@ class AccessGuard:
 
     def _is_let_in(self, headers: Headers) -> bool:
         """Return whether the request has the cookie, also among others of the same name."""
-        pairs = [
-            pair.strip().partition("=")
-            for line in headers.getlist("cookie")
-            for pair in line.split(";")
-        ]
-        given = [value for name, _, value in pairs if name == self._cookie]
-        return any(_same(value, self._pass) for value in given)
+        pairs = ";".join(headers.getlist("cookie")).split(";")
+        wanted = f"{self._cookie}={self._pass}"
+        return any(_same(pair.strip(), wanted) for pair in pairs)
 
     def _is_another(self, scope: Scope) -> bool:
         """Return whether another user of the machine sends the request, if that is known."""

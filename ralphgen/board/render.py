@@ -2,15 +2,15 @@
 
 import json
 import secrets
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from ralphgen.board.live import Board, has_tables_alone, in_thread
+from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title
 from ralphgen.board.text import (
     ActionResult,
     Form,
@@ -34,7 +34,6 @@ from ralphgen.board.text import (
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.rendering import template_folder
 from ralphgen.runtime.errors import ToolError
-from ralphgen.terminal.console import show_crash
 
 HALVES = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 MOST_KEPT = 64  # results that wait for their page
@@ -42,26 +41,12 @@ MOST_NEWS = 8  # results that no request waits for
 MACROS = ("ui", "forms", "charts", "diff")
 TINTS = 8  # colours of disciplines
 MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
-STALE, BROKEN = 409, 500
 FRAME = "page.html.jinja"  # of all pages
 BADGE, SAID = "badge", "said"  # its own parts
-
-
-@dataclass(frozen=True, slots=True)
-class MenuEntry:
-    """A screen in the navigation; `of_tasks` ones are left out of a project without tasks."""
-
-    address: str
-    title: str
-    of_tasks: bool = True
-
-
-PLACES = (
-    MenuEntry("/", "Inbox"),
-    MenuEntry("/tasks", "Tasks"),
-    MenuEntry("/agents", "Agents", of_tasks=False),
-    MenuEntry("/project", "Project", of_tasks=False),
-)
+OF_TASKS = (("/", "Inbox"), ("/tasks", "Tasks"))
+OF_ALL = (("/agents", "Agents"), ("/project", "Project"))
+PLACES = (*OF_TASKS, *OF_ALL)
+NOTHING = "There is nothing at this address."
 
 
 class Renderer(RendererHTML):
@@ -101,16 +86,15 @@ def local(value: object) -> datetime | None:
     return None if found is None else found.astimezone()
 
 
-def clock(value: object) -> str:
+def clock(value: object, form: str = "%H:%M") -> str:
     """Return a stored time as hours and minutes here, or the text itself if it is not one."""
     found = local(value)
-    return line(value) if found is None else found.strftime("%H:%M")
+    return line(value) if found is None else found.strftime(form)
 
 
 def exact(value: object) -> str:
     """Return a stored time as date and time here, or the text itself if it is not one."""
-    found = local(value)
-    return line(value) if found is None else found.strftime("%Y-%m-%d %H:%M:%S")
+    return clock(value, "%Y-%m-%d %H:%M:%S")
 
 
 def ago(value: object) -> str:
@@ -164,18 +148,13 @@ def render(name: str, values: Mapping[str, object], part: str = "") -> str:
     Lone surrogates, which JSON and file names can contain, are not UTF-8: each becomes U+FFFD.
     Raises `HTTPException` (404) if the template has no such block.
     """
-    template = environment().get_template(name)
-    text = template.render(values) if not part else _block(template, part, values)
-    return text.translate(HALVES)
-
-
-def _block(template: Template, part: str, values: Mapping[str, object]) -> str:
-    if part in {BADGE, SAID}:
-        template = environment().get_template(FRAME)
+    template = environment().get_template(FRAME if part in {BADGE, SAID} else name)
+    if not part:
+        return template.render(values).translate(HALVES)
     if part not in template.blocks:
-        raise HTTPException(404, f"the page has no part {line(part)}")
+        raise HTTPException(404, "the page has no such part")
     context = template.new_context(dict(values))
-    return "".join(template.blocks[part](context))
+    return "".join(template.blocks[part](context)).translate(HALVES)
 
 
 class Desk:
@@ -189,7 +168,7 @@ class Desk:
         self.board = board
         self.root = board.root
         self._badge = badge
-        self._kept: OrderedDict[str, ActionResult] = OrderedDict()
+        self._kept: dict[str, ActionResult] = {}
         self._news: deque[ActionResult] = deque(maxlen=MOST_NEWS)
 
     def tell(self, outcome: ActionResult) -> None:
@@ -208,63 +187,43 @@ class Desk:
     ) -> Response:
         """Return a page, or the block of it that `part` in the query names.
 
-        `read` returns the values of the template, in a thread; what it raises is shown. An
+        `read` returns the values of the template, in a thread; `refused` shows its errors. An
         `outcome` that is not ok keeps a form as typed: 409 if it is stale, else 400.
         """
         query = query_of(request)
         part = query.get("part", "")
-        shown = outcome or self._kept.pop(query.get("notice", ""), None)
-        if shown is None and part in {"", SAID} and self._news:
-            shown = self._news.popleft()
-        status = 200
-        if outcome is not None and not outcome.ok:
-            status = STALE if outcome.stale else 400
+        notice = outcome or self._kept.pop(query.get("notice", ""), None)
+        if notice is None and part in {"", SAID} and self._news:
+            notice = self._news.popleft()
+        values = request.state.page = {"title": title, "notice": notice}
+        request.state.part = part
 
-        def drawn() -> str:
-            nonlocal template, status
+        def draw() -> str:
             self.board.check(fully=True)  # a page shows the decision before it
-            number, _ = self.board.changed_since(0)
-            values: dict[str, object] = {"title": title, "change": number, "notice": shown}
-            try:
-                values |= read() if part not in {BADGE, SAID} else {}
-            except (RalphgenError, ToolError) as error:
-                template, status = "problem.html.jinja", BROKEN
-                values |= {"problems": _problems_of(error)}
-                if part:  # for the script, which shows it
-                    return "; ".join(problem.text for problem in _problems_of(error))
-            return render(template, {"frame": self._frame(request, part), **values}, part)
+            change, _ = self.board.changed_since(0)
+            more = read() if part not in {BADGE, SAID} else {}
+            frame = self._frame(request, part)
+            return render(template, {**values, "change": change, "frame": frame, **more}, part)
 
-        try:
-            text = await in_thread(drawn)
-        except HTTPException:
-            raise
-        except Exception as error:
-            show_crash(type(error), error, error.__traceback__)
-            problem = Problem(f"{type(error).__name__}: {error}", "please report this bug")
-            return HTMLResponse(self._problem_page(request, title, problem), 500)
-        if status == BROKEN and part:
-            return PlainTextResponse(text, status)
-        return HTMLResponse(text, status)
+        return HTMLResponse(await in_thread(draw), _status(outcome))
 
-    def _frame(self, request: Request, part: str) -> dict[str, object]:
+    def _frame(self, request: Request, part: str = "") -> dict[str, object]:
         """Return what the header shows on each page; a part has no header."""
+        alone, title, badge = has_tables_alone(self.root), self.root.name, 0
         if part not in {"", BADGE}:
-            return {"alone": has_tables_alone(self.root)}
-        heading, badge = self.board.heading(), 0
-        if not heading.tables_alone:
+            return {"alone": alone}
+        with suppress(RalphgenError):
+            title = project_title(self.root, title)
+        if not alone:
             with suppress(RalphgenError, ToolError):
                 badge = self._badge(self.board)
         return {
-            "project": heading.title,
-            "alone": heading.tables_alone,
-            "places": [one for one in PLACES if not (one.of_tasks and heading.tables_alone)],
+            "project": title,
+            "alone": alone,
+            "places": OF_ALL if alone else PLACES,
             "here": f"/{request.url.path[1:].partition('/')[0]}",
             "badge": badge,
         }
-
-    def _problem_page(self, request: Request, title: str, problem: Problem) -> str:
-        values = {"title": title, "change": 0, "notice": None, "problems": (problem,)}
-        return render("problem.html.jinja", {"frame": self._frame(request, ""), **values})
 
     async def decide(
         self, request: Request, act: Callable[[Form], ActionResult], then: str
@@ -275,50 +234,56 @@ class Desk:
         redirected to the address `then`, which shows it once. `RalphgenError` is a refusal.
         """
         form = await form_of(request)
-        outcome = await in_thread(lambda: _result_of(act, form))
+        try:
+            outcome = await in_thread(lambda: act(form))
+        except RalphgenError as error:
+            problems = fieldless(error.problems)
+            outcome = ActionResult(False, "nothing was changed", (), problems)
+        except ToolError as error:
+            outcome = ActionResult(False, line(error, 500))
         return self.answered(request, outcome, then)
 
     def answered(self, request: Request, outcome: ActionResult, then: str) -> Response:
         """Answer with a result, as `decide` does."""
         if wants_json(request):
-            refused = STALE if outcome.stale else 400
-            return json_answer(asdict(outcome), 200 if outcome.ok else refused)
+            return json_answer(asdict(outcome), _status(outcome))
         key = secrets.token_urlsafe(12)
         self._kept[key] = outcome
         if len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+            del self._kept[next(iter(self._kept))]
         path, mark, anchor = then.partition("#")
-        return RedirectResponse(
-            f"{path}{'&' if '?' in path else '?'}notice={key}{mark}{anchor}", 303
-        )
+        sign = "&" if "?" in path else "?"
+        return RedirectResponse(f"{path}{sign}notice={key}{mark}{anchor}", 303)
 
     async def refused(self, request: Request, error: Exception) -> Response:
-        """Answer a request that has no page: JSON for a script, else the reason with links."""
-        if not isinstance(error, HTTPException):
-            raise error
-        words = {"Not Found": "There is nothing at this address."}
-        text = words.get(error.detail, line(error.detail))
+        """Answer with the reasons of an error: JSON, plain text for a part, or a page."""
+        values = getattr(request.state, "page", {"title": "Problem", "notice": None})
+        status, problems = 500, [Problem(str(error), "")]
+        if isinstance(error, HTTPException):
+            status, values = error.status_code, {**values, "title": "Not found"}
+            text = NOTHING if error.detail == "Not Found" else line(error.detail)
+            problems = [Problem(text, "")]
+        elif isinstance(error, RalphgenError):
+            problems = [*error.problems]
+        elif not isinstance(error, ToolError):  # the log has its traceback
+            problems = [Problem(f"{type(error).__name__}: {error}", "please report this bug")]
+        text = "; ".join(one.text for one in problems)
         if wants_json(request):
-            answer: Response = json_answer(asdict(ActionResult(False, text)), error.status_code)
+            answer: Response = json_answer(asdict(ActionResult(False, text)), status)
+        elif getattr(request.state, "part", ""):
+            answer = PlainTextResponse(text.translate(HALVES), status)
         else:
-            problem = Problem(text, "")
-            page = await in_thread(lambda: self._problem_page(request, "Not found", problem))
-            answer = HTMLResponse(page, error.status_code)
-        answer.headers.update(error.headers or {})
+            frame = await in_thread(lambda: self._frame(request))
+            values = {**values, "change": 0, "frame": frame, "problems": problems}
+            answer = HTMLResponse(render("problem.html.jinja", values), status)
+        answer.headers.update(getattr(error, "headers", None) or {})
         return answer
 
 
-def _result_of(act: Callable[[Form], ActionResult], form: Form) -> ActionResult:
-    try:
-        return act(form)
-    except RalphgenError as error:
-        return ActionResult(False, "nothing was changed", (), fieldless(error.problems))
-    except ToolError as error:
-        return ActionResult(False, line(error, 500))
-
-
-def _problems_of(error: RalphgenError | ToolError) -> tuple[Problem, ...]:
-    return tuple(error.problems) if isinstance(error, RalphgenError) else (Problem(str(error), ""),)
+def _status(outcome: ActionResult | None) -> int:
+    if outcome is None or outcome.ok:
+        return 200
+    return 409 if outcome.stale else 400
 
 
 def json_answer(value: object, status: int = 200) -> Response:

@@ -175,7 +175,7 @@ class TaskList:
         waits = {**dict.fromkeys(self.unmerged, ()), **self.waits_for}
         self._waiting = claims.waiting(waits, waits.keys())
         self.circles = _circles(self.waits_for)
-        self.holds = holds_of(read_claims(rows), anywhere=False)
+        self.holds = holds_of(read_claims(rows))
         sessions = dumps([hold.session for hold in self.holds.values()])
         sql = f"{AGENTS}{rows.connection.sql.among('id', 'text')}"
         self._agents = dict(rows.execute(sql, sessions)) if self.holds else {}

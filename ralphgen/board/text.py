@@ -58,7 +58,7 @@ def fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
 class Form:
     """The fields of a form, in the order of sending."""
 
-    def __init__(self, fields: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
         """Group the texts by name: a checkbox may occur several times."""
         self._texts: dict[str, list[str]] = {}
         for name, text in fields:
@@ -73,9 +73,8 @@ class Form:
         """Return the single text of a field; refuses the request unless it occurs once."""
         found = self.texts(name)
         if len(found) != 1:
-            raise _bad(
-                f'the field "{name}" is missing' if not found else f'the field "{name}" is repeated'
-            )
+            problem = "repeated" if found else "missing"
+            raise HTTPException(400, f'the field "{name}" is {problem}')
         return found[0]
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -106,43 +105,33 @@ def wants_json(request: Request) -> bool:
     return "application/json" in request.headers.get("accept", "")
 
 
-def _pairs(sent: bytes) -> tuple[tuple[str, str], ...]:
+def _pairs(sent: bytes) -> list[tuple[str, str]]:
     try:
-        pairs = parse_qsl(
+        return parse_qsl(
             sent.decode("ascii"),
             keep_blank_values=True,
             errors="strict",
             max_num_fields=MOST_FIELDS,
         )
     except ValueError as error:  # not ASCII, not UTF-8, or too many
-        raise _bad("the form data is invalid") from error
-    return tuple(pairs)
-
-
-def _bad(text: str) -> HTTPException:
-    return HTTPException(400, text)
+        raise HTTPException(400, "the form data is invalid") from error
 
 
 LONG_LINE = 200  # characters of a title or a name
 LONG_TEXT = 500  # characters of a comment or a learning
 MORE = "…"
-_DIGITS = re.compile(r"(\d+)", re.ASCII)
 
 
 def line(value: object, most: int = LONG_LINE) -> str:
     """Return a stored value on one line; empty for None."""
     text = "" if value is None else str(plain(value))
-    whole = text[:most]
-    if not whole.isprintable():
-        whole = one_line(whole)
-    return f"{whole}{MORE}" if len(text) > most else whole
+    return f"{one_line(text[:most])}{MORE if len(text) > most else ''}"
 
 
 def paragraph(value: object, most: int = LONG_TEXT) -> str:
     """Return a stored value with its lines, without control characters."""
     text = "" if value is None else str(plain(value))
-    whole = without_controls(text[:most]).strip()
-    return f"{whole}{MORE}" if len(text.strip()) > most else whole
+    return f"{without_controls(text[:most]).strip()}{MORE if len(text.strip()) > most else ''}"
 
 
 def moment(value: object) -> datetime | None:
@@ -158,7 +147,5 @@ def moment(value: object) -> datetime | None:
 
 def natural(text: str) -> tuple[tuple[int, int | str], ...]:
     """Return a sort key: numbers by value, letters regardless of case."""
-    parts = _DIGITS.split(text[:LONG_LINE].casefold())
-    return tuple(
-        (0, int(part)) if part.isdecimal() and part.isascii() else (1, part) for part in parts
-    )
+    parts = re.split("([0-9]+)", text[:LONG_LINE].casefold())
+    return tuple((0, int(part)) if at % 2 else (1, part) for at, part in enumerate(parts))

@@ -201,8 +201,7 @@ def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
         crashes.append(error)
 
     with ExitStack() as stack:
-        for module in ("render", "app"):
-            stack.enter_context(patch(f"ralphgen.board.{module}.show_crash", note))
+        stack.enter_context(patch("ralphgen.board.app.show_crash", note))
         stack.enter_context(quiet_log())
         listening = stack.enter_context(socket.create_server((LOOPBACK, 0)))
         printed: list[str] = []

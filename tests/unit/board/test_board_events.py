@@ -71,7 +71,8 @@ class Listener:
 
     def has_ended(self) -> bool:
         """Return whether the stream has ended."""
-        return b"" == self.response.read().strip()
+        self.response.read()  # changes may come before the end
+        return self.response.isclosed()
 
 
 @contextmanager

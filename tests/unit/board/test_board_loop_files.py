@@ -10,7 +10,7 @@ import pytest
 from ralphgen.agents.adapters import ClaudeReader, CodexReader, GeminiReader
 from ralphgen.agents.agent import OutputReader
 from ralphgen.board.agents import LoopView, read_loop
-from ralphgen.board.live import StreamWatch
+from ralphgen.board.live import ChangeWatch
 from ralphgen.board.starts import known_options
 from ralphgen.loop.record import stored_loops
 from ralphgen.project.root import SESSIONS
@@ -122,7 +122,7 @@ def test_a_mark_that_is_not_a_file_is_none(tmp_path: Path, shelf: Path, kind: st
     try:
         assert launcher_of(shelf / "s-1") is None
         assert not ask_to_stop(shelf / "s-1")
-        assert () == StreamWatch(tmp_path).changed()
+        assert () == ChangeWatch(tmp_path).changed()
     finally:
         os.close(kept)
 

@@ -103,17 +103,17 @@ def test_what_others_change_is_seen(
     with tables_alone(engine, tmp_path / "p") as root:
         now = [0.0]
         watch = ChangeWatch(root, lambda: now[0])
-        before = watch.marks()
+        watch.changed()
         call(root, "tables:create_artist", "artist_id=1", "name=Blur")
         now[0] += 10
-        written = watch.marks()
+        written = watch.changed()
         run_sql(root, "ALTER TABLE artists ADD COLUMN born INTEGER")
         now[0] += 10
-        altered = watch.marks()
+        altered = watch.changed()
 
-    assert (before.record, before.matrix) != (written.record, written.matrix)
-    assert before.matrix == written.matrix
-    assert written.matrix != altered.matrix
+    assert "record" in written
+    assert "matrix" not in written
+    assert "matrix" in altered
 
 
 def test_without_a_ledger_it_reports_no_sessions(tmp_path: Path) -> None:

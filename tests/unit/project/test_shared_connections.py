@@ -46,7 +46,7 @@ def command(*words):
 
 async def pages_of(app):
     more = ["/project/access", "/project/health", "/project/disciplines"]
-    return [await get(app, path) for path in [*(place.address for place in PLACES), *more]]
+    return [await get(app, path) for path in [*(address for address, _ in PLACES), *more]]
 
 async def get(app, path):
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": []}
