@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from threading import Thread
 from typing import Any, Self
 
 from starlette.exceptions import HTTPException
@@ -18,7 +19,7 @@ from starlette.routing import Route
 
 from ralphgen.agents import calls
 from ralphgen.board.disciplines import read_disciplines
-from ralphgen.board.live import Board, begun, in_thread
+from ralphgen.board.live import Board, in_thread
 from ralphgen.board.render import Desk
 from ralphgen.board.text import (
     WAS,
@@ -199,7 +200,7 @@ class TaskActions:
         self.root = board.root
         self._board, self._tell = board, tell
         self._undos: dict[str, Callable[[], object]] = {}
-        self._job: tuple[int, Callable[[], bool]] = 0, lambda: True  # a task, and whether it ended
+        self._job: tuple[int, Callable[[], bool]] = 0, lambda: False  # a task, and if it runs
 
     def schema(self, tool: str) -> Rule:
         """Return the input schema of a tool, empty if it is missing; a server is asked once."""
@@ -466,13 +467,15 @@ class TaskActions:
 
     def _begin(self, task: int, work: Callable[[], ActionResult], failed: str) -> None:
         """Do long work on a task in a thread; refuse more than one at a time."""
-        if not self._job[1]():
+        if self._job[1]():
             raise ProjectError("checks of this board run already", "wait until they have ended")
-        self._job = task, begun(lambda: self._tell(attempt(work, f"#{task}: {failed}"))).done
+        job = Thread(target=lambda: self._tell(attempt(work, f"#{task}: {failed}")), daemon=True)
+        job.start()
+        self._job = task, job.is_alive
 
     def is_checking(self, task: int) -> bool:
         """Return whether checks of this board run for a task, also those of an undo."""
-        return self._job[0] == task and not self._job[1]()
+        return self._job[0] == task and self._job[1]()
 
     def _finished_by(self, task: int) -> str:
         with open_database(self.root) as connection:
