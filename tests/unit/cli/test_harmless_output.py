@@ -13,7 +13,7 @@ from command_line import initialized, ralphgen
 
 pytestmark = pytest.mark.slow
 
-STEERING = "\x1b]0;owned\x07\x1b[2J\u202eevil\rok\nralphgen: all is well"
+NAME = "\x1b]0;owned\x07\x1b[2J\u202eevil\rok\nralphgen: all is well" + "n" * 100_000
 TREACHEROUS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 COMMANDS = ("check", "doctor", "inspect", "tools")
 MOST = 20_000  # characters that one command prints of a project as small as this
@@ -51,13 +51,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return initialized(tmp_path_factory.mktemp("names") / "p", "--no-install")
 
 
-@pytest.mark.parametrize("name", [STEERING, "n" * 100_000], ids=["steering", "long"])
 @pytest.mark.parametrize("place", [in_database, in_config, on_disk])
 def test_no_name_steers_or_fills_the_terminal(
-    project: Path, tmp_path: Path, name: str, place: Callable[[Path, str], None]
+    project: Path, tmp_path: Path, place: Callable[[Path, str], None]
 ) -> None:
     root = shutil.copytree(project, tmp_path / "p")
-    place(root, name)
+    place(root, NAME)
 
     for command in COMMANDS:
         done = ralphgen(command, cwd=root)

@@ -26,6 +26,7 @@ from merging_projects import (
 from proved_projects import TESTS, check, git, python, write_files
 
 from ralphgen.errors import ProgramError
+from ralphgen.loop import trees
 from ralphgen.loop.git import Git
 from ralphgen.loop.merge import Conflict, Merged, RedCheck, Refused, left_merges
 from ralphgen.loop.merges import Waits
@@ -107,6 +108,8 @@ def test_a_base_with_changed_files_lets_the_merge_wait_and_then_it_continues(roo
     assert [] == left_merges(root)
     assert waits == merged(root, tree, 1)
     assert (before, ["ralph/task-1"]) == (base(root), branches(root))
+    refused = trees.move_base(Git(root), branch_of(root), before, before)  # edited meanwhile
+    assert f'files were changed in "{root}": code.txt' == refused
 
     git(root, "checkout", "--quiet", "code.txt")
 

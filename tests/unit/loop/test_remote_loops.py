@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from command_line import RALPHGEN, ralphgen
 from driving import query
-from fleets import ENGINES, Fleet, fleet
+from fleets import Fleet, fleet
 from http_servers import serving
 from lifelines import until
 from loop_projects import processes_of
 from planned_agent import PROVES, Steps
+from postgresql import needs_postgresql
 from proved_projects import check, git, python
 
 pytestmark = pytest.mark.slow
@@ -34,10 +35,17 @@ while pathlib.Path().resolve().name == "merge" and place.exists():
 """
 """A check that takes as long as a file exists, but only in that worktree."""
 BAD: Steps = ["begin", ["write", "bad-{task}.txt", "done"], "check", "done"]
-PEEK = ["begin", ["run", "sh", "-c", "env; cat /proc/$PPID/environ"], *PROVES[1:]]
+PEEK: Steps = [
+    "begin",
+    ["run", "sh", "-c", "env; cat /proc/$PPID/environ"],
+    ["run", str(RALPHGEN), "call", "ralph:get_task"],
+    *PROVES[1:],
+]
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(
+    params=["sqlite", pytest.param("postgresql", marks=[needs_postgresql, pytest.mark.thorough])]
+)
 def team(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Fleet]:
     """A server with two tasks."""
     with fleet(request.param, tmp_path, 2) as found:
@@ -71,23 +79,11 @@ def test_worker_does_tasks_without_the_database(team: Fleet) -> None:
     assert "done" == git(team.origin, "show", "HEAD:task-1.txt")
     seen = "".join(line["text"] for line in machine.log("ran"))
     assert machine.token not in seen
+    assert '"title":"Task 1"' in seen.replace(": ", ":")
     sql = "SELECT DISTINCT worker FROM ralphgen_evidence WHERE run IS NULL"
     assert [("mac-2",)] == query(team.root, sql)
     sql = "SELECT outcome, turns, cost_usd, worker FROM ralphgen_sessions WHERE agent = 'claude'"
     assert [("done", 3, 0.25, "mac-2")] * 2 == query(team.root, sql)
-
-
-def test_an_agent_of_a_worker_calls_tools_by_the_command(team: Fleet) -> None:
-    machine = team.machine("mac-2")
-    machine.follow(
-        {"*": [["begin", ["run", str(RALPHGEN), "call", "ralph:get_task"], *PROVES[1:]]]}
-    )
-
-    done = machine.loop(team.server)
-
-    assert 0 == done.returncode, done.stderr
-    line, _ = machine.log("ran")
-    assert '"title":"Task 1"' in line["text"].replace(": ", ":"), line
 
 
 def test_loop_of_a_worker_that_blocks_a_task_needs_the_user(team: Fleet) -> None:
