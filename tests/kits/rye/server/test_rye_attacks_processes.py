@@ -3,15 +3,14 @@
 import json
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lifelines import PATIENCE, Lifeline
-from rye_attacks import OFF, code, holding, ran, shell
-from rye_projects import MOST, Rye, frames, python_tool, rye_project, variables, yaml_tool
+from lifelines import Lifeline
+from rye_attacks import OFF, holding, shell
+from rye_projects import frames, python_tool, rye_project, variables
 from wire import Wire
 
 SETTINGS = OFF
@@ -98,26 +97,6 @@ def test_no_tool_reads_or_writes_the_frames(tmp_path: Path, wire: Wire) -> None:
     assert 5 == len(listed)
 
 
-@pytest.mark.parametrize("end", ["1", "2"])
-def test_two_hundred_megabytes_are_not_kept(rye: Rye, end: str) -> None:
-    """S21: only the beginning of the output is kept, so the server uses little memory."""
-    rye.put(
-        "tool",
-        "a",
-        shell(
-            "a", f"head -c 200000000 /dev/zero | tr '\\0' x >&{end}; echo $PPID >&{3 - int(end)}"
-        ),
-        extension=".yaml",
-    )
-    data = rye.run("tool", "a")["data"]
-    loud, other = ("stdout", "stderr") if end == "1" else ("stderr", "stdout")
-    peak = peak_of(int(data[other]))
-
-    assert data[f"{loud}_truncated"]
-    assert 1_000 < len(data[loud]) < MOST
-    assert peak < 300_000
-
-
 @pytest.mark.parametrize("kind", KILLING)
 def test_nothing_outlives_a_server_that_was_killed(
     tmp_path: Path, wire: Wire, lifeline: Lifeline, kind: str
@@ -133,78 +112,3 @@ def test_nothing_outlives_a_server_that_was_killed(
     assert held
     assert -signal.SIGKILL == wire.end()
     assert lifeline.was_let_go()
-
-
-@pytest.mark.parametrize("how", ["leave", "term", "kill"])
-def test_what_a_tool_left_behind_ends_with_the_server(
-    tmp_path: Path, wire: Wire, lifeline: Lifeline, how: str
-) -> None:
-    """S22: a daemon of a tool that finished earlier."""
-    root = tmp_path / "project"
-    script = (
-        f"setsid sh -c '{holding(lifeline.path)} sleep 600' </dev/null >/dev/null 2>&1 & echo x"
-    )
-    lay(root, "a", shell("a", script))
-    answer = wire.ask("tools/call", asked(root, "a"))
-    held = lifeline.was_held() and lifeline.is_held()
-    if how == "leave":
-        wire.leave()
-    else:
-        wire.kill(signal.SIGTERM if how == "term" else signal.SIGKILL)
-    wire.end()
-
-    assert not answer["result"]["isError"]
-    assert held
-    assert lifeline.was_let_go()
-
-
-def test_a_tool_that_nobody_waits_for_is_ended(
-    tmp_path: Path, wire: Wire, lifeline: Lifeline
-) -> None:
-    """S22: the client cancels its request, and the session continues."""
-    root = tmp_path / "project"
-    lay(root, "a", shell("a", holding(lifeline.path) + STUBBORN["daemon"]))
-    wire.send("tools/call", asked(root, "a"), id=7)
-    held = lifeline.was_held()
-    wire.send("notifications/cancelled", {"requestId": 7})
-
-    assert held
-    assert lifeline.was_let_go()
-
-
-def test_other_calls_are_answered_while_a_tool_runs(rye: Rye, lifeline: Lifeline) -> None:
-    """S12: a slow tool does not delay other calls."""
-    rye.put(
-        "tool", "a", shell("a", holding(lifeline.path) + "sleep 600", timeout=2), extension=".yaml"
-    )
-    rye.put("tool", "b", yaml_tool("b"), extension=".yaml")
-    found: list[str] = []
-    slow = threading.Thread(target=lambda: found.append(ran(rye, "a")))
-    slow.start()
-    try:
-        held = lifeline.was_held()
-        meanwhile = [ran(rye, "b"), code(rye, "load", item_type="tool", item_id="a")]
-        early = [*found]
-    finally:
-        slow.join(PATIENCE)
-
-    assert held
-    assert (["success", "success"], []) == (meanwhile, early)
-    assert ["TIMEOUT"] == found
-
-
-def test_the_servers_files_are_not_a_tools(rye: Rye) -> None:
-    """S13: a tool inherits no file descriptors except for its three streams."""
-    text = "import os\ndef main(): return sorted(os.listdir('/proc/self/fd'))\n"
-    rye.put("tool", "a", python_tool("a", text))
-    found = rye.run("tool", "a")["data"]
-
-    assert {"0", "1", "2"} < {*found}
-    assert len(found) <= 5  # the other two: the document's, and one for reading the directory
-
-
-def peak_of(process: int) -> int:
-    """Return the peak memory of a process in KiB."""
-    status = Path(f"/proc/{process}/status").read_text("utf-8")
-    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1])

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rye_attacks import TRUSTED, code, marking, ran, shell, stamped, tree
-from rye_projects import SUBPROCESS, Rye, put, python_tool, rye_project, serving, session, yaml_tool
+from rye_attacks import TRUSTED, code, marking, ran, tree
+from rye_projects import Rye, put, python_tool, rye_project, serving, session
 
 BYPASSES = {
     **dict.fromkeys(("RYE_DEV_MODE", "RYE_DEV", "RYE_UNSAFE", "RALPHGEN_DEV", "CI"), "1"),
@@ -41,13 +41,6 @@ SETTINGS = {
     "manifest.json": "{}",
     "collection.yaml": "name: x\n",
 }
-IMPORTING = """
-def main():
-    try:
-        import helper
-    except ImportError:
-        return "ImportError"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -112,19 +105,6 @@ def test_no_code_of_a_space_runs_in_the_server(rye: Rye) -> None:
     assert not marker.exists()
 
 
-def test_a_tool_imports_nothing_unsigned_that_lies_beside_it(rye: Rye) -> None:
-    """S15: not even a file that shadows a standard module."""
-    put(rye.project / "tools/demo/json.py", marking(rye.folder / "marker"))
-    put(rye.project / "tools/demo/helper.py", marking(rye.folder / "marker"))
-    own = "import json\ndef main(): return json.__file__\n"
-    rye.signed("tool", "demo/a", python_tool("demo/a", own))
-    rye.signed("tool", "demo/b", python_tool("demo/b", IMPORTING))
-
-    assert str(rye.project) not in rye.run("tool", "demo/a")["data"]
-    assert "UNSIGNED" == rye.refuses("execute", item_type="tool", item_id="demo/b")["code"]
-    assert not (rye.folder / "marker").exists()
-
-
 def test_a_space_within_the_project_brings_no_keys(tmp_path: Path) -> None:
     """S16: not even if the environment declares it the user space."""
     root = rye_project(tmp_path / "project", TRUSTED)
@@ -147,63 +127,6 @@ def test_a_space_within_the_project_brings_no_keys(tmp_path: Path) -> None:
         assert ("UNTRUSTED_KEY", "SPACE_VIOLATION") == found
         assert before == tree(root / ".ai")
     assert not (tmp_path / "marker").exists()
-
-
-def test_the_user_space_is_not_reached_through_the_project(wary: Rye) -> None:
-    """S16: a key is not an item, even through a symbolic link in the project."""
-    signed_tool(wary)
-    names = ["keys/private_key", "../keys/private_key", "trusted_keys/x", "private_key"]
-    found = {
-        code(wary, "load", item_type=each, item_id=name, source="user")
-        for each in ("tool", "knowledge")
-        for name in names
-    }
-    (wary.project / "keys").symlink_to(wary.user / "keys")
-    (wary.project / "knowledge").symlink_to(wary.user / "keys")
-
-    assert {"ITEM_NOT_FOUND", "INVALID_ID"} == found
-    assert "ITEM_NOT_FOUND" == code(wary, "load", item_type="knowledge", item_id="private_key")
-
-
-def test_a_project_changes_neither_formats_nor_checks(rye: Rye) -> None:
-    """S17: only the server decides which files are items and which items are valid."""
-    rye.put("tool", "demo/bad", python_tool("demo/bad", version="1"))
-    put(rye.project / "tools/demo/x.txt", "x")
-    asked = {"item_type": "tool", "item_id": "demo/bad"}
-    before = rye.found(""), code(rye, "sign", **asked), rye.load("tool", "demo/bad")
-    for name, text in SETTINGS.items():
-        put(rye.project / name, text)
-        put(rye.project / "config" / name, text)
-
-    assert before == (rye.found(""), code(rye, "sign", **asked), rye.load("tool", "demo/bad"))
-    assert "VALIDATION_FAILED" == before[1]
-    assert "UNSIGNED" == ran(rye, "demo/bad")
-
-
-@pytest.mark.parametrize("place", ["", "rye/core/primitives/", "rye/core/runtimes/", "own/"])
-def test_the_servers_own_executors_are_not_shadowed(rye: Rye, place: str) -> None:
-    """S17: neither by their ids nor by the last parts of them, in any space."""
-    marker = rye.folder / "marker"
-    signed_tool(rye)
-    text = shell("x", f"touch {marker}", executor_id=SUBPROCESS)
-    for name in ("subprocess", "http_client", "python_runtime"):
-        for space in ("project", "user"):
-            for extension in (".py", ".yaml", ".yml"):
-                rye.put("tool", place + name, stamped(text), space=space, extension=extension)
-    rye.signed("tool", "b", yaml_tool("b", executor_id="subprocess"), extension=".yaml")
-    rye.signed(
-        "tool", "c", python_tool("c", "def main(): return 1\n", executor_id="python_runtime")
-    )
-    answers = [rye.run("tool", item_id) for item_id in ("demo/a", "b", "c")]
-    sources = {link["source"] for answer in answers for link in answer["chain"][1:]}
-
-    assert {"system"} == sources
-    assert not marker.exists()
-    if "core" in place:
-        assert "READ_ONLY_SPACE" == code(
-            rye, "load", item_type="tool", item_id=SUBPROCESS, destination="project"
-        )
-        assert f"{place}subprocess" not in rye.found("", "tool", source="project", limit=100)
 
 
 def test_what_keys_hold_is_told_by_no_answer(wary: Rye) -> None:

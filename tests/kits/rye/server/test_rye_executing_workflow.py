@@ -1,6 +1,5 @@
 """The workflow of an agent: find, read, write, sign, try and use items with all five tools."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -204,16 +203,3 @@ def test_who_follows_it_again_is_told_that_there_is_one(rye: Rye) -> None:
     ((item_type, words),) = QUERY.findall(told["data"]["steps"][0]["action"])
 
     assert ["desk/count"] == rye.found(words, item_type)
-
-
-def test_the_texts_that_the_formats_show_are_what_an_agent_may_write(rye: Rye) -> None:
-    """Read each format, then write, sign and execute its example unchanged."""
-    shown = rye.load("knowledge", "rye/knowledge-format")["content"]
-    (text,) = re.findall(r"^```markdown\n(.*?)^```$", shown, re.MULTILINE | re.DOTALL)
-    item_id = "api/" + str(re.findall(r"^id: (\S+)$", text, re.MULTILINE)[0])
-    rye.signed("knowledge", item_id, text)
-    answer = rye.run("knowledge", item_id)
-
-    assert "valid" == answer["metadata"]["signature"]
-    assert answer["data"]["content"].strip() in text
-    assert "rye:signed" not in json.dumps(answer)

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +12,6 @@ TOPICS = ["overview", "search", "load", "execute", "sign", "directives", "tools"
 TOOLS = ["search", "load", "execute", "sign"]
 FORMATS = {"directives": "directive", "tools": "tool", "knowledge": "knowledge"}
 EXAMPLE = re.compile(r"^\.ai/(\w+)/(\S+)\.(\w+):\n\n````\n(.*?)````$", re.MULTILINE | re.DOTALL)
-LESS = """
-[disciplines.backend]
-disable = ["rye:sign", "rye:execute"]
-"""
 
 
 @pytest.fixture(scope="module")
@@ -51,10 +46,6 @@ def test_every_topic_is_answered_under_its_name(rye: Rye, topic: str) -> None:
 
     assert (topic, TOPICS) == (answer["topic"], answer["topics"])
     assert 200 < len(answer["content"]) < 4_000
-
-
-def test_the_texts_differ(rye: Rye) -> None:
-    assert len(TOPICS) == len({content(rye, topic) for topic in TOPICS})
 
 
 def test_an_unknown_topic_is_refused_by_naming_those_that_there_are(rye: Rye) -> None:
@@ -117,46 +108,8 @@ def test_a_format_leads_to_the_knowledge_that_says_all(rye: Rye) -> None:
         assert "system" == rye.load("knowledge", item_id)["source"]
 
 
-def test_a_session_that_only_looks_has_no_topics_on_what_it_lacks(tmp_path: Path) -> None:
-    with serving(tmp_path, "interactive") as rye:
-        answer = rye.says("help")
-        texts = [content(rye, topic) for topic in answer["topics"]]
-
-    assert [topic for topic in TOPICS if topic not in {"execute", "sign"}] == answer["topics"]
-    assert not re.search(r"(?<!<)\b(sign|execute(?!\()|destination|overwrite)\b", "\n".join(texts))
-
-
-def test_a_topic_is_gone_with_the_tool_that_a_discipline_takes_away(tmp_path: Path) -> None:
-    with serving(tmp_path, "task_execution", more=LESS, discipline="backend") as rye:
-        answer = rye.says("help")
-        error = rye.refuses("help", topic="sign")
-
-    assert ["search", "load", "help"] == re.findall(r"^- (\w+): ", answer["content"], re.MULTILINE)
-    assert [topic for topic in TOPICS if topic not in {"execute", "sign"}] == answer["topics"]
-    assert "VALIDATION_FAILED" == error["code"]
-    assert "execute" not in error["message"]
-
-
 def test_help_needs_no_project_and_takes_nothing_else(rye: Rye) -> None:
     error = rye.refuses("help", topic="overview", item_id="demo/greet")
 
     assert "VALIDATION_FAILED" == error["code"]
     assert "item_id" in error["message"]
-
-
-@pytest.mark.parametrize(("topic", "item_type"), FORMATS.items())
-def test_no_item_of_the_project_stands_for_a_format(rye: Rye, topic: str, item_type: str) -> None:
-    pinned = f'item_id "rye/{item_type}-format" and source "system"'
-    creating = rye.load("directive", f"rye/create_{item_type}")["content"]
-
-    assert pinned in content(rye, topic)
-    assert pinned in creating
-
-
-def test_the_text_on_searching_says_how_a_query_is_written(rye: Rye) -> None:
-    text = content(rye, "search")
-    described = schema(rye, "search")["properties"]["query"]["description"]
-    fields = ("title:", "name:", "tags:", "category:", "description:", "body:")
-
-    assert [] == [word for word in (*fields, "capitals") if text.count(word) < 2]
-    assert [] == [word for word in (*fields, "capitals") if word not in described]

@@ -1,7 +1,6 @@
 """The search index: which files it contains, its spaces and its private database."""
 
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -103,15 +102,6 @@ class TestWhatIsNoItem:
         assert ["one"] == search_ids(workspace, "needle")
         file.unlink()
         os.mkfifo(file)
-
-        assert [] == search_ids(workspace, "needle")
-
-    def test_a_socket_is_not_an_item(self, workspace: Workspace, tmp_path: Path) -> None:
-        file = put(workspace, "one", "a needle")
-        file.unlink()
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(str(tmp_path / "s"))
-            (tmp_path / "s").rename(file)
 
         assert [] == search_ids(workspace, "needle")
 

@@ -82,16 +82,6 @@ class TestOutcome:
         flags = {outcome.stdout_truncated, outcome.stderr_truncated, outcome.timed_out}
         assert {False} == flags
 
-    def test_signal_is_reported(self, jobs: Jobs) -> None:
-        outcome = shell(jobs, "kill -KILL $$")
-
-        assert (None, 9, False) == (outcome.return_code, outcome.signal, outcome.timed_out)
-
-    def test_environment_is_complete(self, jobs: Jobs) -> None:
-        names = {line.partition("=")[0] for line in run(jobs, "env").stdout.splitlines()}
-
-        assert {"PATH", "LINE", "PWD", "RALPHGEN_TASK"} == names
-
     @pytest.mark.parametrize("sink", ["1", "2"])
     def test_endless_output_is_cut_and_does_not_block(self, jobs: Jobs, sink: str) -> None:
         outcome = shell(jobs, f"head -c 9000000 /dev/zero | tr '\\0' x >&{sink}; exit 4")
@@ -102,11 +92,6 @@ class TestOutcome:
         assert 4 == outcome.return_code
         assert (MAX_OUTPUT, True) == (len(texts[mine]), flags[mine])
         assert ("", False) == (texts[1 - mine], flags[1 - mine])
-
-    def test_output_of_the_maximum_size_is_complete(self, jobs: Jobs) -> None:
-        outcome = shell(jobs, f"head -c {MAX_OUTPUT} /dev/zero | tr '\\0' x")
-
-        assert (MAX_OUTPUT, False) == (len(outcome.stdout), outcome.stdout_truncated)
 
     def test_character_is_not_split(self, jobs: Jobs) -> None:
         outcome = shell(jobs, f"printf x; yes ä | tr -d '\\n' | head -c {MAX_OUTPUT}")
@@ -136,12 +121,6 @@ class TestLimit:
         assert lifeline.was_held()
         assert lifeline.was_let_go()
 
-    def test_exit_code_at_the_time_limit_is_reported(self, jobs: Jobs) -> None:
-        text = "trap 'exit 7' TERM; while :; do sleep 0.01; done"
-        outcome = run(jobs, "sh", "-c", text, timeout=1.5)
-
-        assert (True, 7) == (outcome.timed_out, outcome.return_code)
-
     @TABLE
     def test_leaving_stops_everything_without_waiting(self, jobs: Jobs, lifeline: Lifeline) -> None:
         text = f"exec 3>$LINE; {sys.executable} -S -c '{DAEMON}' & wait"
@@ -153,28 +132,6 @@ class TestLimit:
 
         assert took < 0.5
         assert lifeline.was_let_go()
-        assert until(lambda: not jobs.all())
-
-    def test_leaving_wakes_the_waiting_thread(self, jobs: Jobs, lifeline: Lifeline) -> None:
-        running = begun(
-            jobs, "sh", "-c", "exec 3>$LINE; echo >&3; exec sleep 60", lifeline=lifeline
-        )
-        found: list[CommandOutcome] = []
-        waiting = threading.Thread(target=lambda: found.append(running.outcome()))
-        waiting.start()
-        assert lifeline.was_held()
-        running.leave()
-        waiting.join(PATIENCE)
-
-        assert [(None, 15, False)] == [
-            (each.return_code, each.signal, each.timed_out) for each in found
-        ]
-
-    def test_finished_command_can_be_left(self, jobs: Jobs) -> None:
-        running = begun(jobs, "true")
-        running.outcome()
-        running.leave()
-
         assert until(lambda: not jobs.all())
 
     def test_closing_the_server_stops_the_command(self, lifeline: Lifeline) -> None:
@@ -190,16 +147,6 @@ class TestLimit:
         assert lifeline.was_let_go()
         with pytest.raises(CodedError, match="the server is ending"):
             begun(jobs, "true")
-
-
-class TestOffspring:
-    """Child processes that outlive a command."""
-
-    def test_finished_commands_are_forgotten(self, jobs: Jobs) -> None:
-        for _ in range(40):  # more than can run concurrently
-            assert 0 == run(jobs, "true").return_code
-
-        assert [] == jobs.all()
 
 
 class TestRefusals:
