@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from http_hosts import Names
 from lifelines import until
-from rye_workspaces import Workspace
+from rye_workspaces import Workspace, opened
 
 
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """Return a workspace with a project and a user space."""
-    monkeypatch.setenv("USER_SPACE", str(tmp_path / "user"))
-    return Workspace(tmp_path)
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    """Yield a workspace with a project and a user space."""
+    with opened(tmp_path) as workspace:
+        yield workspace
 
 
 @pytest.fixture

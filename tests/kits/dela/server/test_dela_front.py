@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from dela_projects import allow, at_home, entry, project_with
+from dela_projects import allow, at_home, entry
 from loaded_modules import SDK, VERSIONS, Call, answers_and_modules
 
 COSTLY = {*SDK, "asyncio", "dataclasses", "threading", "subprocess", "pathlib", "inspect"}
@@ -35,11 +35,6 @@ REFUSED: tuple[Call, ...] = (
     ("task_begin", {}),
 )
 START: Call = ("task_start", {"unique_name": "hello", "args": ["you"], "wait_for_exit_seconds": 60})
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return project_with(tmp_path_factory.mktemp("front"), FILES)
 
 
 @pytest.fixture(autouse=True)

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +52,6 @@ echo started
 while :; do sleep 0.01; done
 """,
 }
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return project_with(tmp_path_factory.mktemp("jobs"), FILES)
-
-
-@pytest.fixture(scope="module")
-def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with serving(root, tmp_path_factory.mktemp("home")) as driver:
-        yield driver
 
 
 def run(dela: Driver, name: str, *words: str) -> int:

@@ -1,6 +1,5 @@
 """Clients see every current task of the project, with everything needed to start it."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,6 @@ FILES = {
     "sub/hello.sh": "#!/bin/sh\necho hello from below\n",
     "sub/deep/.keep": "",
 }
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return project_with(tmp_path_factory.mktemp("listing"), FILES)
-
-
-@pytest.fixture(scope="module")
-def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with serving(root, tmp_path_factory.mktemp("home")) as driver:
-        yield driver
 
 
 def listed(dela: Driver, **arguments: Any) -> list[str]:

@@ -83,11 +83,6 @@ FILES = {
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return project_with(tmp_path_factory.mktemp("runners"), FILES)
-
-
-@pytest.fixture(scope="module")
 def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", PLACES)
@@ -200,12 +195,6 @@ class TestTask:
 
         assert ([-32010, -32010], (0, "releasing 1\n")) == (codes, done)
 
-    def test_a_failure_tells_the_exit_code_of_the_command(self, dela: Driver) -> None:
-        code, output = run(dela, "five")
-
-        assert 0 != code
-        assert "exit status 5" in output
-
 
 @needs("just")
 @pytest.mark.parametrize("word", ['"; touch ran; "', "`touch ran`", "a\ntouch ran"])
@@ -242,16 +231,6 @@ class TestListedOnly:
             message,
         )
         assert "compose plugin" in data
-
-    @pytest.mark.parametrize(
-        ("name", "runner", "hint"),
-        [("image", "cmake", "a script or a make target"), ("check", "travis", "remotely")],
-    )
-    def test_no_program_runs_it(self, dela: Driver, name: str, runner: str, hint: str) -> None:
-        code, message, data = refusal(dela, "task_start", unique_name=name)
-
-        assert (-32011, f"Runner '{runner}' is not available for task '{name}'") == (code, message)
-        assert hint in data
 
 
 SPOKEN = {

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import RALPHGEN
 from dela_projects import (
     HOLDING,
     allow,
-    allowed_names,
     entry,
     printed,
     project_with,
@@ -73,34 +71,6 @@ def dela(serving_all: Driver, root: Path, home: Path) -> Driver:
     return serving_all
 
 
-def denied(dela: Driver, name: str) -> bool:
-    """Return whether a task may not be started; the listing and a start must agree."""
-    listed = name in allowed_names(dela)
-    if not listed:
-        assert -32010 == refusal(dela, "task_start", unique_name=name).code
-    return not listed
-
-
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("[[entries", "is not valid TOML: "),
-        ("entries = 3\n", '"entries" must be a list of tables'),
-        ('[[entries]]\npath = "/p"\nscope = "task"\n', 'entry 1: "scope" must be one of '),
-        ('[[entries]]\nscope = "Task"\n', 'entry 1: "path" is missing'),
-    ],
-)
-def test_refusal_with_a_broken_allowlist_names_the_file_and_the_fault(
-    dela: Driver, home: Path, text: str, fault: str
-) -> None:
-    path = allow(home, text)
-    code, _, data = refusal(dela, "task_start", unique_name="show")
-
-    assert -32010 == code
-    assert data.startswith(f'Ask a human to fix the allowlist "{path}": {fault}')
-    assert "ralphgen dela allow" not in data
-
-
 def test_r11_a_project_that_is_reached_by_a_link_is_the_same_project(
     root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,20 +104,6 @@ def test_a_variable_of_make_is_plain_words_for_the_shell_of_the_recipe(
         assert by_argument.data.startswith("Use plain words")
     assert not mark.exists()
     assert "built é-1.2@x,y:z/%+=^_\n" == printed(dela, "splits", args=["X=é-1.2@x,y:z/%+=^_"])
-
-
-def test_r30_a_task_cannot_allow_another_one_by_the_command_line(
-    dela: Driver, root: Path, home: Path
-) -> None:
-    """A piped answer does not help, because there is no terminal."""
-    path = allow(home, entry("File", root / "cheat.sh"))
-    before = path.read_bytes()
-    text = printed(dela, "cheat", args=[str(RALPHGEN)])
-
-    assert "only at a terminal" in text
-    assert "code 2\n" == text[-7:]
-    assert before == path.read_bytes()
-    assert denied(dela, "mark")
 
 
 def test_of_several_reasons_the_first_is_told_and_nothing_is_started(

@@ -11,8 +11,8 @@ from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
 
 import pytest
-from asking_dela import FILES, VERSIONS, asking, living, start_of
-from dela_projects import allow, entry, project_with
+from asking_dela import VERSIONS, asking, living, start_of
+from dela_projects import allow, entry
 from lifelines import Lifeline, until
 from wire import Wire
 
@@ -76,11 +76,6 @@ AMID_STARTS = pytest.mark.parametrize(
 )
 
 NEWEST_FIRST = (VERSIONS[1], pytest.param(VERSIONS[0], marks=pytest.mark.soak))
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return project_with(tmp_path_factory.mktemp("ends"), FILES)
 
 
 @pytest.fixture(scope="module")
@@ -200,21 +195,6 @@ class TestCancelling:
             assert ("failed", 15) == (found["state"], found["signal"])
             client.server.leave()
             assert 0 == client.server.end()
-
-    def test_r14_one_that_is_deaf_ends_with_the_server_at_the_latest(
-        self, root: Path, home: Path, lifeline: Lifeline
-    ) -> None:
-        """A task that is already being stopped is not forgotten at the end."""
-        with asking(root, home) as client:
-            client.send("start", "task_start", **start_of("deaf", lifeline))
-            assert lifeline.was_held()
-            (pid,) = [told["pid"] for told in client.call("status")["running"]]
-            client.cancel("start")
-            assert until(lambda: "no" in client.call("task_output", pid=pid)["lines"])
-            client.server.leave()
-
-            assert 0 == client.server.end()
-            assert lifeline.was_let_go()
 
     @pytest.mark.parametrize("version", NEWEST_FIRST)
     @pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no table of processes")

@@ -4,13 +4,12 @@ The numbers refer to the list of faults that this kit was built against.
 """
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import allow, at_home, entry, job, project_with, serving
+from dela_projects import allow, at_home, entry, job
 from driving import Driver, context_for, on_context
 from lifelines import PATIENCE, Lifeline
 from wire import MODERN, running
@@ -33,58 +32,12 @@ exec 3>"$1"
 echo held >&3
 exec sleep 600
 """,
-    "quick.sh": '#!/bin/sh\necho "quick $1"\n',
-    "leaving.sh": """\
-#!/bin/sh
-(exec 3>"$1"; echo held >&3; until [ -e "$2" ]; do sleep 0.01; done
-echo child done) &
-echo parent done
-""",
-    "family.sh": """\
-#!/bin/sh
-exec 3>"$1"
-sleep 600 &
-(trap '' TERM; sleep 600) &
-timeout 60 sleep 600 &
-(trap '' TERM; while :; do sleep 0.1; done) &
-echo held >&3
-echo started
-wait
-""",
-    "deaf.sh": """\
-#!/bin/sh
-trap '' TERM
-exec 3>"$1"
-echo held >&3
-echo started
-while :; do sleep 0.1; done
-""",
 }
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return project_with(tmp_path_factory.mktemp("processes"), FILES)
-
-
-@pytest.fixture(scope="module")
-def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with serving(root, tmp_path_factory.mktemp("home")) as driver:
-        yield driver
 
 
 def soon(driver: Driver, tool: str, **arguments: Any) -> Future[Any]:
     """Yield a call that runs during other calls."""
     return driver.portal.start_task_soon(driver.client.call_tool, tool, arguments)
-
-
-def test_r1_no_quick_task_is_ever_answered_as_running(dela: Driver) -> None:
-    for number in range(40):
-        answer = dela.call(
-            "task_start", unique_name="quick", args=[str(number)], wait_for_exit_seconds=60
-        )
-        expected = {"state": "exited", "exit_code": 0, "initial_output": f"quick {number}\n"}
-        assert expected == answer
 
 
 def test_r14_a_task_that_is_waited_for_is_seen_and_can_be_stopped(

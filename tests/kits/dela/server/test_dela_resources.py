@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import HOLDING, allow, at_home, ended, entry, project_with, serving, start_task
+from dela_projects import HOLDING, allow, at_home, ended, entry, serving, start_task
 from driving import Driver, Era, connected
 from lifelines import until
 from mcp import MCPError
@@ -17,11 +17,6 @@ FILES = {
     "lines.sh": '#!/bin/sh\ni=0\nwhile [ $i -lt 3000 ]; do i=$((i + 1)); echo "line $i"; done\n',
 }
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return project_with(tmp_path_factory.mktemp("resources") / "p", FILES)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +63,6 @@ while [ $i -lt 2000 ]; do i=$((i + 1)); echo "line $i"; done
     "sub/where.sh": '#!/bin/sh\necho "its own"; pwd -P\n',
     "other/.keep": "",
 }
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return project_with(tmp_path_factory.mktemp("starting"), FILES)
-
-
-@pytest.fixture(scope="module")
-def dela(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    with serving(root, tmp_path_factory.mktemp("home")) as driver:
-        yield driver
 
 
 def run(dela: Driver, name: str, **arguments: Any) -> dict[str, Any]:

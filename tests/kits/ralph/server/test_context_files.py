@@ -44,28 +44,21 @@ def test_a_feature_has_a_hundred_context_files_at_most(server: Driver) -> None:
     assert "maximum is 100" in server.refusal("add_feature_context_file", **add, file_path="new")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["", " ", "/etc/x", "..", "a/../b", "a\\b", "C:x", "~/x", "a\0b", "a\nb", ".", "x" * 1001],
-)
+NEW_TASK = {"feature": "auth", "discipline": "backend", "title": "t"}
+NEW_FEATURE = {"name": "n", "display_name": "N"}
+
+
+@pytest.mark.parametrize("path", ["", "../x", "x" * 1001])
 @pytest.mark.parametrize(
     ("tool", "argument", "others"),
     [
-        (
-            "create_task",
-            "context_files",
-            {"feature": "auth", "discipline": "backend", "title": "t"},
-        ),
-        (
-            "create_task",
-            "output_artifacts",
-            {"feature": "auth", "discipline": "backend", "title": "t"},
-        ),
+        ("create_task", "context_files", NEW_TASK),
+        ("create_task", "output_artifacts", NEW_TASK),
         ("update_task", "context_files", {"id": 1}),
         ("update_task", "output_artifacts", {"id": 1}),
         ("enrich_task", "context_files", {"id": 1, "pseudocode": "p"}),
-        ("create_feature", "context_files", {"name": "n", "display_name": "N"}),
-        ("create_feature", "knowledge_paths", {"name": "n", "display_name": "N"}),
+        ("create_feature", "context_files", NEW_FEATURE),
+        ("create_feature", "knowledge_paths", NEW_FEATURE),
         ("update_feature", "context_files", {"name": "auth"}),
         ("update_feature", "knowledge_paths", {"name": "auth"}),
         ("add_feature_context_file", "file_path", {"feature_name": "auth"}),

@@ -8,52 +8,28 @@ import pytest
 from driving import Driver, query
 from feature_rows import feature, stored
 
-VECTORS = [  # existing, new, outcome
-    (
-        "Auth middleware expects User object not userId string",
-        "Auth middleware expects User object instead of userId string",
-        "duplicate",
-    ),
-    (
-        "Use localStorage for storing auth tokens safely",
-        "Never use localStorage for storing auth tokens safely",
-        "conflict",
-    ),
-    (
-        "The database pool holds ten connections",
-        "Auth middleware expects User object not userId string",
-        "added",
-    ),
-    (
-        "Messages go through the event bus in the backend",
-        "Notifications go through the event bus in the backend",
-        "duplicate",
-    ),
-    (
-        "Use typed types for the public API surface",
-        "Use annotated types for the public API surface",
-        "duplicate",
-    ),
-    ("ok", "ok", "duplicate"),
-]
+VECTORS = (  # a new text, its outcome and its hits next to the learning OLD
+    ("Put auth tokens into localStorage safely", "duplicate", 2),
+    ("Never put auth tokens into localStorage", "conflict", 1),
+    ("The database pool holds ten connections", "added", None),
+)
+OLD = "Put auth tokens into localStorage"
 
 
-@pytest.mark.parametrize(("old", "new", "outcome"), VECTORS)
+@pytest.mark.parametrize(("new", "outcome", "hits"), VECTORS)
 def test_a_learning_next_to_another_is_merged_or_kept(
-    project: Path, server: Driver, old: str, new: str, outcome: str
+    project: Path, server: Driver, new: str, outcome: str, hits: int | None
 ) -> None:
-    name = f"v{VECTORS.index((old, new, outcome))}"
-    feature(server, name)
-    server.call("append_feature_learning", feature_name=name, text=old)
-    answer = server.call("append_feature_learning", feature_name=name, text=new)
-    texts = [entry["text"] for entry in json.loads(stored(project, name, "learnings"))]
+    feature(server, outcome)
+    server.call("append_feature_learning", feature_name=outcome, text=OLD)
+    answer = server.call("append_feature_learning", feature_name=outcome, text=new)
+    texts = [entry["text"] for entry in json.loads(stored(project, outcome, "learnings"))]
 
-    assert outcome == answer["outcome"]
-    assert ([old] if outcome == "duplicate" else [old, new]) == texts
+    assert (outcome, hits) == (answer["outcome"], answer.get("hit_count"))
+    assert ([OLD] if outcome == "duplicate" else [OLD, new]) == texts
     assert len(texts) == answer["count"]
-    if outcome != "added":
-        assert (old, new) == (answer["stored"], answer["given"])
-        assert (2 if outcome == "duplicate" else 1) == answer["hit_count"]
+    if hits:
+        assert (OLD, new) == (answer["stored"], answer["given"])
 
 
 def test_a_repeat_by_the_same_task_is_not_a_new_hit(server: Driver) -> None:

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,9 @@ from making_sessions import client_of, opened
 from proved_projects import TESTS, check, git, proved_project, python, write_files
 from specum_runs import lay_spec, ok
 
-Lie = Callable[[Path, Driver], None]
+Step = Callable[[Path, Driver], object]
+RECIPE = 'base = "manual"\n'
+HIDING = "helper.py\n.gitignore\n"
 PROTECTED = '[done]\nprotect = ["golden/**", "secret.log", "**/helper.py"]\n'
 
 
@@ -44,77 +46,30 @@ def status(root: Path, task: int = 1) -> str:
     return str(found)
 
 
-def _never(_root: Path, _server: Driver) -> None:
-    """Run nothing."""
+def pass_checks(_root: Path, server: Driver) -> None:
+    passed(server)
 
 
-def _red(root: Path, server: Driver) -> None:
-    (root / "code.txt").write_text("1", encoding="utf-8")
+def run(_root: Path, server: Driver) -> None:
+    """Run the checks, with any result."""
     server.call("run_checks")
 
 
-def _edit_afterwards(root: Path, server: Driver) -> None:
-    passed(server)
-    (root / "code.txt").write_text("1", encoding="utf-8")
+def put(path: str, text: str) -> Step:
+    return lambda root, _: write_files(root, [(path, text)])
 
 
-def _edit_unseen_by_git(root: Path, server: Driver) -> None:
-    passed(server)
-    git(root, "update-index", "--assume-unchanged", "code.txt")
-    (root / "code.txt").write_text("1", encoding="utf-8")
+def run_git(*words: str) -> Step:
+    return lambda root, _: git(root, *words)
 
 
-def _edit_in_a_nested_repository(root: Path, server: Driver) -> None:
-    passed(server)
-    (root / "nested/x.py").write_text("other", encoding="utf-8")
+def _make_a_pipe(root: Path, _server: Driver) -> None:
+    os.mkfifo(root / "tests/impl.py")
 
 
-def _add_a_file(root: Path, server: Driver) -> None:
-    passed(server)
-    (root / "more.py").write_text("1", encoding="utf-8")
-
-
-def _remove_a_file(root: Path, server: Driver) -> None:
-    passed(server)
-    (root / "tests/test_a.py").unlink()
-
-
-def _ignore_and_edit(root: Path, server: Driver) -> None:
-    (root / ".gitignore").write_text("*\n", encoding="utf-8")
-    passed(server)
-    (root / "code.txt").write_text("1", encoding="utf-8")
-
-
-def _edit_the_config(root: Path, server: Driver) -> None:
-    (root / ".ralph/ralphgen.toml").write_text("", encoding="utf-8")
-    server.call("run_checks")
-
-
-def _edit_the_rules(root: Path, server: Driver) -> None:
+def _edit_the_rules(root: Path, _server: Driver) -> None:
     path = root / ".ralph/mcp/ralph/done.py"
     path.write_text(path.read_text(encoding="utf-8").replace("golden", "nothing"), encoding="utf-8")
-    server.call("run_checks")
-
-
-def _add_a_recipe(root: Path, server: Driver) -> None:
-    write_files(root, [(".ralph/recipes/own.toml", 'base = "manual"\n')])
-    server.call("run_checks")
-
-
-def _edit_what_is_protected(root: Path, server: Driver) -> None:
-    (root / "golden/a.txt").write_text("b", encoding="utf-8")
-    server.call("run_checks")
-
-
-def _add_to_what_is_protected(root: Path, server: Driver) -> None:
-    (root / "golden/b.txt").write_text("b", encoding="utf-8")
-    server.call("run_checks")
-
-
-def _edit_what_is_protected_for_the_run(root: Path, server: Driver) -> None:
-    (root / "secret.log").write_text("loosened", encoding="utf-8")
-    server.call("run_checks")
-    (root / "secret.log").write_text("ignored", encoding="utf-8")
 
 
 def _rewrite_the_snapshot(root: Path, server: Driver) -> None:
@@ -124,113 +79,84 @@ def _rewrite_the_snapshot(root: Path, server: Driver) -> None:
     server.refusal("run_checks")
 
 
-def _hide_what_is_protected(root: Path, server: Driver) -> None:
-    write_files(root, [("src/helper.py", "1"), ("src/.gitignore", "helper.py\n.gitignore\n")])
-    server.call("run_checks")
-
-
-def _edit_what_a_new_rule_ignores(root: Path, server: Driver) -> None:
-    write_files(root, [("new/i.py", "1"), ("new/.gitignore", "*\n")])
-    passed(server)
-    write_files(root, [("new/i.py", "2")])
-
-
-def _edit_what_was_tracked(root: Path, server: Driver) -> None:
-    write_files(root, [(".gitignore", "code.txt\n")])
-    git(root, "rm", "--cached", "--quiet", "code.txt")
-    passed(server)
-    write_files(root, [("code.txt", "00")])
-
-
-def _edit_beside_the_worktrees(root: Path, server: Driver) -> None:
-    write_files(root, [(".ralph/worktrees/1/i.py", "1")])
-    passed(server)
-    write_files(root, [(".ralph/worktrees/1/i.py", "2")])
-
-
-def _edit_beside_the_database(root: Path, server: Driver) -> None:
-    passed(server)
-    write_files(root, [(".ralph/db/i.py", "2")])
-
-
-def _edit_in_place_of_a_spec(root: Path, server: Driver) -> None:
-    write_files(root, [(".progress.md/i.py", "1")])
-    passed(server)
-    write_files(root, [(".progress.md/i.py", "2")])
-
-
-def _tick_a_box(root: Path, server: Driver) -> None:
-    write_files(root, [("golden/tasks.md", "- [x] accepted\n")])
-    server.call("run_checks")
-
-
-def _add_a_pipe(root: Path, server: Driver) -> None:
-    passed(server)
-    os.mkfifo(root / "tests/impl.py")
-
-
-def _add_a_socket_that_a_new_rule_ignores(root: Path, server: Driver) -> None:
-    passed(server)
-    write_files(root, [("new/.gitignore", "*\n")])
+def _bind_a_socket(root: Path, _server: Driver) -> None:
     with socket.socket(socket.AF_UNIX) as one:
         one.bind(os.path.relpath(root / "new/impl.py"))
 
 
-def _add_a_folder_of_git(root: Path, server: Driver) -> None:
-    passed(server)
-    write_files(root, [("tests/.git/impl.py", "1")])
-
-
-LIES: dict[Lie, str] = {
-    _never: '"tests" has not passed on the current files: call run_checks',
-    _red: '"tests" ended with exit code 1',
-    _edit_afterwards: '"tests" has not passed on the current files',
-    _edit_unseen_by_git: '"tests" has not passed on the current files',
-    _edit_in_a_nested_repository: '"tests" has not passed on the current files',
-    _add_a_file: '"tests" has not passed on the current files',
-    _remove_a_file: '"tests" has not passed on the current files',
-    _ignore_and_edit: '"tests" has not passed on the current files',
-    _edit_the_config: 'put them back: ".ralph/ralphgen.toml"',
-    _edit_the_rules: 'put them back: ".ralph/mcp/ralph/done.py"',
-    _add_a_recipe: 'put them back: ".ralph/recipes/own.toml"',
-    _edit_what_is_protected: 'put them back: "golden/a.txt"',
-    _add_to_what_is_protected: 'put them back: "golden/b.txt"',
-    _edit_what_is_protected_for_the_run: '"tests" has not passed on the current files',
-    _hide_what_is_protected: 'with the next session ("src/.gitignore: helper.py"), and these files '
-    'count until then: "src/helper.py"',
-    _edit_what_a_new_rule_ignores: '("new/.gitignore: *"), and these files count until then: '
-    '"new/.gitignore", "new/i.py"',
-    _edit_what_was_tracked: '"tests" has not passed on the current files',
-    _edit_beside_the_worktrees: '"tests" has not passed on the current files',
-    _edit_beside_the_database: '"tests" has not passed on the current files',
-    _edit_in_place_of_a_spec: '"tests" has not passed on the current files',
-    _add_a_pipe: 'pipes, sockets, devices and .git folders: remove "tests/impl.py"',
-    _add_a_socket_that_a_new_rule_ignores: '.git folders: remove "new/impl.py"',
-    _add_a_folder_of_git: '.git folders: remove "tests/.git"',
-    _tick_a_box: 'put them back: "golden/tasks.md"',
-    _rewrite_the_snapshot: "record of the protected files was removed or changed",
+WORKTREE = ".ralph/worktrees/1/i.py"
+UNSEEN = ("update-index", "--assume-unchanged", "code.txt")
+UNTRACKED = ("rm", "--cached", "--quiet", "code.txt")
+HIDDEN = '("src/.gitignore: helper.py"), and these files count until then: "src/helper.py"'
+BACK = "put them back: "
+STALE = '"tests" has not passed on the current files'
+NO_FILE = "pipes, sockets, devices and .git folders: remove "
+LIES: dict[str, tuple[str, list[Step]]] = {
+    "never": (f"{STALE}: call run_checks", []),
+    "red": ('"tests" ended with exit code 1', [put("code.txt", "1"), run]),
+    "edit": (STALE, [pass_checks, put("code.txt", "1")]),
+    "edit unseen": (STALE, [pass_checks, run_git(*UNSEEN), put("code.txt", "1")]),
+    "edit in a repository": (STALE, [pass_checks, put("nested/x.py", "other")]),
+    "add a file": (STALE, [pass_checks, put("more.py", "1")]),
+    "remove a file": (STALE, [pass_checks, lambda root, _: (root / "tests/test_a.py").unlink()]),
+    "ignore and edit": (STALE, [put(".gitignore", "*\n"), pass_checks, put("code.txt", "1")]),
+    "config": (f'{BACK}".ralph/ralphgen.toml"', [put(".ralph/ralphgen.toml", ""), run]),
+    "rules": (f'{BACK}".ralph/mcp/ralph/done.py"', [_edit_the_rules, run]),
+    "recipe": (f'{BACK}".ralph/recipes/own.toml"', [put(".ralph/recipes/own.toml", RECIPE), run]),
+    "edit a protected file": (f'{BACK}"golden/a.txt"', [put("golden/a.txt", "b"), run]),
+    "add a protected file": (f'{BACK}"golden/b.txt"', [put("golden/b.txt", "b"), run]),
+    "protected for the run": (STALE, [put("secret.log", "b"), run, put("secret.log", "ignored")]),
+    "hide": (HIDDEN, [put("src/helper.py", "1"), put("src/.gitignore", HIDING), run]),
+    "new rule": (
+        '("new/.gitignore: *"), and these files count until then: "new/.gitignore", "new/i.py"',
+        [put("new/i.py", "1"), put("new/.gitignore", "*\n"), pass_checks, put("new/i.py", "2")],
+    ),
+    "once tracked": (
+        STALE,
+        [put(".gitignore", "code.txt\n"), run_git(*UNTRACKED), pass_checks, put("code.txt", "00")],
+    ),
+    "worktrees": (STALE, [put(WORKTREE, "1"), pass_checks, put(WORKTREE, "2")]),
+    "database": (STALE, [pass_checks, put(".ralph/db/i.py", "2")]),
+    "spec": (STALE, [put(".progress.md/i.py", "1"), pass_checks, put(".progress.md/i.py", "2")]),
+    "pipe": (f'{NO_FILE}"tests/impl.py"', [pass_checks, _make_a_pipe]),
+    "socket": (
+        f'{NO_FILE}"new/impl.py"',
+        [pass_checks, put("new/.gitignore", "*\n"), _bind_a_socket],
+    ),
+    "git": (f'{NO_FILE}"tests/.git"', [pass_checks, put("tests/.git/impl.py", "1")]),
+    "tick": (f'{BACK}"golden/tasks.md"', [put("golden/tasks.md", "- [x] accepted\n"), run]),
+    "snapshot": ("record of the protected files was removed or changed", [_rewrite_the_snapshot]),
 }
 
 
-@pytest.mark.parametrize("lie", LIES, ids=lambda lie: lie.__name__.strip("_"))
-def test_the_word_of_an_agent_does_not_close_a_task(project: Path, lie: Lie) -> None:
-    session = opened(project, "task_execution", task=1)
-    with client_of(session.mcp_config) as server:
-        lie(project, server)
-        refusal = server.refusal("set_task_status", status="done", summary="It works.")
+@pytest.fixture
+def server(project: Path) -> Iterator[Driver]:
+    """Yield the client of an agent's session on task 1."""
+    with client_of(opened(project, "task_execution", task=1).mcp_config) as server:
+        yield server
 
-    assert LIES[lie] in refusal
+
+@pytest.mark.parametrize("lie", LIES)
+def test_the_word_of_an_agent_does_not_close_a_task(
+    project: Path, server: Driver, lie: str
+) -> None:
+    expected, steps = LIES[lie]
+    for step in steps:
+        step(project, server)
+    refusal = server.refusal("set_task_status", status="done", summary="It works.")
+
+    assert expected in refusal
     assert "pending" == status(project)
 
 
-def test_a_task_is_done_if_its_checks_pass_on_the_current_files(project: Path) -> None:
-    session = opened(project, "task_execution", task=1)
-    with client_of(session.mcp_config) as server:
-        (project / "code.txt").write_text("1", encoding="utf-8")
-        assert not server.call("run_checks")["passed"]
-        (project / "code.txt").write_text("0", encoding="utf-8")
-        passed(server)
-        answer = server.call("set_task_status", status="done")
+def test_a_task_is_done_if_its_checks_pass_on_the_current_files(
+    project: Path, server: Driver
+) -> None:
+    (project / "code.txt").write_text("1", encoding="utf-8")
+    assert not server.call("run_checks")["passed"]
+    (project / "code.txt").write_text("0", encoding="utf-8")
+    passed(server)
+    answer = server.call("set_task_status", status="done")
 
     assert {"id": 1, "old": "pending", "new": "done", "unblocked": [2]} == answer
 
@@ -248,13 +174,11 @@ def test_an_ignored_pipe_is_no_reason_to_refuse(project: Path) -> None:
     assert "done" == status(project)
 
 
-def test_protected_files_may_be_restored(project: Path) -> None:
-    session = opened(project, "task_execution", task=1)
-    with client_of(session.mcp_config) as server:
-        (project / "golden/a.txt").write_text("b", encoding="utf-8")
-        (project / "golden/a.txt").write_text("a", encoding="utf-8")
-        passed(server)
-        server.call("set_task_status", status="done")
+def test_protected_files_may_be_restored(project: Path, server: Driver) -> None:
+    (project / "golden/a.txt").write_text("b", encoding="utf-8")
+    (project / "golden/a.txt").write_text("a", encoding="utf-8")
+    passed(server)
+    server.call("set_task_status", status="done")
 
     assert "done" == status(project)
 
@@ -306,12 +230,10 @@ def test_checks_are_for_the_disciplines_that_they_name(tmp_path: Path) -> None:
     assert [["tests"], ["tests", "looks"]] == names
 
 
-def test_changed_tests_are_reported_and_not_refused(project: Path) -> None:
-    session = opened(project, "task_execution", task=1)
-    with client_of(session.mcp_config) as server:
-        (project / "tests/test_a.py").write_text("assert 1", encoding="utf-8")
-        told = server.call("run_checks")["watched"]
-        answer = server.call("set_task_status", status="done", summary="All of it.")
+def test_changed_tests_are_reported_and_not_refused(project: Path, server: Driver) -> None:
+    (project / "tests/test_a.py").write_text("assert 1", encoding="utf-8")
+    told = server.call("run_checks")["watched"]
+    answer = server.call("set_task_status", status="done", summary="All of it.")
 
     assert 'changed in this session: "tests/test_a.py"' == told
     assert ['Changed in this session: "tests/test_a.py"'] == answer["told"]
@@ -356,10 +278,8 @@ def test_the_user_may_overrule_on_the_record(project: Path) -> None:
     assert ("Tried by hand.", "Done.\n\nDone without proof: Tried by hand.") == (record, body)
 
 
-def test_an_agent_cannot_overrule(project: Path) -> None:
-    session = opened(project, "task_execution", task=1)
-    with client_of(session.mcp_config) as server:
-        refusal = server.refusal("set_task_status", status="done", because="I say so.")
+def test_an_agent_cannot_overrule(server: Driver) -> None:
+    refusal = server.refusal("set_task_status", status="done", because="I say so.")
 
     assert 'unknown argument "because"' in refusal
 
@@ -386,12 +306,10 @@ def test_a_project_without_git_is_proved_as_well(tmp_path: Path) -> None:
     assert "has not passed on the current files" in refusal
 
 
-def test_a_removed_repository_proves_nothing(project: Path) -> None:
-    session = opened(project, "task_execution", task=1)
-    with client_of(session.mcp_config) as server:
-        passed(server)
-        shutil.rmtree(project / ".git")
-        refusal = server.refusal("set_task_status", status="done")
+def test_a_removed_repository_proves_nothing(project: Path, server: Driver) -> None:
+    passed(server)
+    shutil.rmtree(project / ".git")
+    refusal = server.refusal("set_task_status", status="done")
 
     assert 'the session did not start in this repository: remove or restore ".git"' in refusal
 

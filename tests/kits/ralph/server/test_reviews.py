@@ -8,7 +8,7 @@ import pytest
 from command_line import ralphgen, refused
 from driving import connected, query
 from engines import ENGINES, VARIABLE
-from held_tasks import claim_task, comments, held_on, status
+from held_tasks import claim_task, comments, held_on, held_project, status
 
 from ralphgen.errors import ProjectError
 from ralphgen.ledger.undo import undo_session
@@ -17,6 +17,10 @@ from ralphgen.sessions.reviews import accept, move_task, send_back
 
 pytestmark = pytest.mark.slow
 ORDER = "SELECT task_id FROM ralphgen_order ORDER BY position"
+MERGE = (
+    "INSERT INTO ralphgen_merges (task_id, work, target, entered) "
+    "VALUES (1, 'abc', 'main', '2026-01-01T00:00:00.000Z')"
+)
 VERDICTS = "SELECT task_id, verdict, note FROM ralphgen_reviews ORDER BY number"
 
 
@@ -40,46 +44,27 @@ def close(root: Path, *tasks: int) -> None:
 def test_a_task_moves_among_the_ready_ones_and_back_to_its_priority(root: Path) -> None:
     assert [3, 1, 2] == move_task(root, 3, 1)
     assert [3, 2, 1] == move_task(root, 2, 2)
-    assert [3, 1, 2] == move_task(root, 1, 2)
-    assert [1, 2, 3] == move_task(root, 3, 99)
-    assert [2, 1, 3] == move_task(root, 2, 1)
+    assert [2, 1, 3] == move_task(root, 3, 99)
     assert [2, 3, 1] == move_task(root, 1, None)
     session = claim_task(root)
     assert 2 == session.task
     end_claim(session, "open")
 
 
-def test_a_task_that_waits_keeps_its_place_until_it_is_ready(root: Path) -> None:
+def test_an_open_task_keeps_its_place_also_while_it_waits(root: Path) -> None:
     with connected(root, env=env()) as server:
         server.call("update_task", id=3, depends_on=[1])
-    assert [1, 2] == move_task(root, 3, 1)
-    assert [2, 1] == move_task(root, 2, 1)
-    assert [2, 1] == move_task(root, 2, 1)
-    close(root, 1)
-    assert [2, 3] == move_task(root, 2, 1)
-
-
-def test_pages_of_ready_tasks_follow_the_order_of_the_user(root: Path) -> None:
-    move_task(root, 3, 1)
-    found = list[int]()
-    cursor: dict[str, object] = {}
-    with connected(root, env=env()) as server:
-        for _ in range(3):
-            page = server.call("list_tasks", filter_ready=True, limit=1, **cursor)
-            found += [task["id"] for task in page["tasks"]]
-            cursor = {"cursor": page.get("next_cursor")}
-
-    assert [3, 1, 2] == found
-
-
-def test_a_deleted_or_closed_task_loses_its_place(root: Path) -> None:
-    move_task(root, 3, 1)
-    move_task(root, 2, 2)
-    with connected(root, env=env()) as server:
+        assert [1, 2] == move_task(root, 3, 1)
+        assert [2, 1] == move_task(root, 2, 1)
+        server.call("set_task_status", id=1, status="done")
+        page = server.call("list_tasks", filter_ready=True, limit=1)
+        rest = server.call("list_tasks", filter_ready=True, cursor=page["next_cursor"])
+        assert [2, 3] == [task["id"] for task in page["tasks"] + rest["tasks"]]
         server.call("delete_task", id=3)
-    assert [(2,)] == query(root, ORDER)
-    close(root, 2)
-    move_task(root, 1, 1)
+        assert [(2,)] == query(root, ORDER)
+        server.call("set_task_status", id=2, status="done")
+        server.call("set_task_status", id=1, status="pending")
+    assert [1] == move_task(root, 1, 1)
     assert [(1,)] == query(root, ORDER)
     with pytest.raises(ProjectError, match="task 2 is done: only open tasks have a place"):
         move_task(root, 2, 1)
@@ -87,6 +72,10 @@ def test_a_deleted_or_closed_task_loses_its_place(root: Path) -> None:
 
 def test_finished_work_is_accepted_once_and_all_or_none(root: Path) -> None:
     close(root, 1, 3)
+    query(root, MERGE)
+    with pytest.raises(ProjectError, match="the work on task 1 is not merged yet"):
+        accept(root, [1])
+    query(root, "DELETE FROM ralphgen_merges")
     with pytest.raises(ProjectError, match="task 2 is pending: only finished work can be accepted"):
         accept(root, [1, 2])
     assert [] == query(root, VERDICTS)
@@ -97,17 +86,6 @@ def test_finished_work_is_accepted_once_and_all_or_none(root: Path) -> None:
     assert [(1, "accepted", None), (3, "accepted", None)] == query(root, VERDICTS)
     undo_session(root, session)
     assert [] == query(root, VERDICTS)
-
-
-def test_work_that_waits_for_its_merge_is_not_accepted(root: Path) -> None:
-    close(root, 1)
-    query(
-        root,
-        "INSERT INTO ralphgen_merges (task_id, work, target, entered) "
-        "VALUES (1, 'abc', 'main', '2026-01-01T00:00:00.000Z')",
-    )
-    with pytest.raises(ProjectError, match="the work on task 1 is not merged yet"):
-        accept(root, [1])
 
 
 def test_work_that_is_sent_back_is_next_and_its_brief_starts_with_the_note(root: Path) -> None:
@@ -125,20 +103,18 @@ def test_work_that_is_sent_back_is_next_and_its_brief_starts_with_the_note(root:
     assert ("done", []) == (status(root, 3), query(root, VERDICTS))
 
 
-def test_agents_decide_nothing(root: Path) -> None:
+def test_the_commands_tell_the_user_what_they_did_and_refuse_agents(tmp_path: Path) -> None:
+    root = held_project(tmp_path / "p")
+
+    def said(*words: str) -> str:
+        return ralphgen("task", *words, cwd=root).stdout
+
     close(root, 1)
     for words in (("accept", "1"), ("send-back", "1", "No"), ("move", "2", "1")):
         done = ralphgen("task", *words, cwd=root, more={"RALPHGEN_SESSION": "task_execution-1"})
         assert (2, "") == (done.returncode, done.stdout)
         assert f'"ralphgen task {words[0]}" is not for agents' in done.stderr
     assert [] == query(root, VERDICTS)
-
-
-def test_the_commands_tell_what_they_did(root: Path) -> None:
-    def said(*words: str) -> str:
-        return ralphgen("task", *words, cwd=root, more=env()).stdout
-
-    close(root, 1)
     assert "accepted task 1\n" == said("accept", "1")
     assert "sent back task 1: done → pending\n" == said("send-back", "1", "Again")
     assert "moved task 3; now ready: 3, 1, 2\n" == said("move", "3", "1")

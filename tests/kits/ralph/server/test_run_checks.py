@@ -71,17 +71,6 @@ def test_without_checks_there_is_no_such_tool(tmp_path: Path) -> None:
     assert "its server was generated without [[done.checks]]" in message
 
 
-@pytest.mark.parametrize(
-    ("recipe", "there"),
-    [("task_execution", True), ("opus_review", True), ("manual", True), ("yap", False)],
-)
-def test_sessions_that_close_tasks_have_the_tool(
-    tmp_path: Path, recipe: str, *, there: bool
-) -> None:
-    with connected(proved_project(tmp_path / "p"), recipe) as server:
-        assert there == ("run_checks" in server.names())
-
-
 def test_exit_codes_and_ends_of_outputs_are_answered_and_kept(tmp_path: Path) -> None:
     config = check("good", *python("print('fine')"))
     config += check("bad", *python("import sys; print('x' * 9000 + 'END'); sys.exit(7)"))
@@ -523,17 +512,6 @@ def test_a_task_without_checks_of_its_discipline_needs_none(tmp_path: Path) -> N
         server.call("set_task_status", id=1, status="done")
 
     assert ([], True) == (answer["checks"], answer["passed"])
-
-
-def test_an_agent_learns_the_checks_of_its_task(tmp_path: Path) -> None:
-    config = check("tests", "npm", "test") + check("looks", "true", disciplines=["frontend"])
-    root = proved_project(tmp_path / "p", config)
-    prompt = opened(root, "task_execution", task=1).prompt
-
-    assert "Checks that must pass before the task is done" in prompt
-    assert "tests: npm test" in prompt
-    assert "looks" not in prompt
-    assert "run the checks with run_checks" in prompt
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])

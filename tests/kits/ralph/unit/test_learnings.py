@@ -145,12 +145,6 @@ def test_a_task_that_repeats_itself_does_not_count(task_id: int | None, hits: in
     assert (hits, hits) == (outcome.hit_count, outcome.learnings[0]["hit_count"])
 
 
-def test_without_tasks_every_repetition_counts() -> None:
-    outcome = learn([stored("Retries need a jitter")], "Retries need a jitter")
-
-    assert 2 == outcome.hit_count
-
-
 def test_a_conflict_keeps_both_whole() -> None:
     """Upstream replaced the older one, with its hits, even if the user had written it."""
     old = stored("Use localStorage for auth tokens", source="human", hit_count=9, reason="mine")
@@ -283,12 +277,6 @@ def test_known_sources_and_unknown_keys_remain() -> None:
 
     assert text == encode(found.values)
     assert found.warning is None
-
-
-def test_unknown_keys_outlive_an_append() -> None:
-    found = decode('[{"text":"Retries need a jitter","source":"agent","mood":"sure"}]')
-
-    assert "sure" == learn(found.values, "Retries need a jitter").learnings[0]["mood"]
 
 
 @pytest.mark.parametrize(

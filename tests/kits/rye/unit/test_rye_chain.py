@@ -1,6 +1,5 @@
 """Executor chains of tools: links, ends, version limits and trust."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,6 @@ from ralphgen.kits.rye.server.spaces import Item, Space
 from ralphgen.kits.rye.server.trust import Verdict
 
 RUNTIME = {"tool_type": "runtime", "config": {}}
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with opened(tmp_path) as workspace:
-        yield workspace
 
 
 def put_yaml(workspace: Workspace, item_id: str, executor: object, **values: Any) -> Path:

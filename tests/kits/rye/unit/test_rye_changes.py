@@ -2,22 +2,14 @@
 
 import os
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from lifelines import until
 from rye_searching import put, search_ids
-from rye_workspaces import Workspace, opened
+from rye_workspaces import Workspace
 
 from ralphgen.kits.rye.server.search_index import Watch
 from ralphgen.kits.rye.server.spaces import LARGEST, Space
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with opened(tmp_path) as workspace:
-        yield workspace
 
 
 def settled(workspace: Workspace, item_type: str = "knowledge") -> Watch:

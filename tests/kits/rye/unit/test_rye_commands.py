@@ -1,7 +1,6 @@
 """Command tools: arguments without a shell, the process, the config and the output."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,6 @@ from rye_workspaces import Workspace, opened
 from ralphgen.kits.rye.server.spaces import BUILT_IN
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with opened(tmp_path) as workspace:
-        yield workspace
 
 
 def put_command(workspace: Workspace, *words: str, schema: Any = None, **config: Any) -> None:

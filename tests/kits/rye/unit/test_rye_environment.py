@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,6 @@ from ralphgen.kits.rye.server.commands import ToolEnvironment, allowed
 from ralphgen.runtime.errors import CodedError
 
 PYTHON = {"type": "venv_python", "var": "RYE_PYTHON"}
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with opened(tmp_path) as workspace:
-        yield workspace
 
 
 def put_program(path: Path) -> Path:

@@ -1,25 +1,17 @@
 """Execution of tools, directives and knowledge, and the answers."""
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rye_projects import directive, knowledge, python_tool, yaml_tool
-from rye_workspaces import Workspace, opened
+from rye_workspaces import Workspace
 from waiting import reading_requests
 
 from ralphgen.kits.rye.server.executing import execute
 from ralphgen.runtime.errors import DeferError
 
 TWO = {"type": "object", "properties": {"a": {"type": "integer", "default": 2}}, "required": ["b"]}
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with opened(tmp_path) as workspace:
-        yield workspace
 
 
 def put_python(workspace: Workspace, code: str, **names: Any) -> None:

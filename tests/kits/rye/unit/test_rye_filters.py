@@ -1,20 +1,12 @@
 """Search filters on the metadata of items."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rye_searching import answer, put
-from rye_workspaces import Workspace, opened
+from rye_workspaces import Workspace
 
 from ralphgen.runtime.errors import CodedError
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with opened(tmp_path) as workspace:
-        yield workspace
 
 
 class TestFilters:

@@ -4,7 +4,6 @@ import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,12 +17,6 @@ from ralphgen.kits.rye.server.search_index import MOST_TABLES
 from ralphgen.kits.rye.server.spaces import LARGEST
 from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.errors import CodedError, DeferError
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with opened(tmp_path) as workspace:
-        yield workspace
 
 
 def open_files() -> list[str]:

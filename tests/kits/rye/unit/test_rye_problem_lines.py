@@ -1,10 +1,7 @@
 """Problems have the line number that an editor shows."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from rye_workspaces import Workspace, opened
+from rye_workspaces import Workspace
 
 from ralphgen.kits.rye import find_items
 from ralphgen.kits.rye.server.loading import load
@@ -20,12 +17,6 @@ BROKEN = {
     "knowledge": (".md", "---\nid: a\nid: b\n---\n\nText.\n", "id: b"),
     "tool": (".py", '#!/usr/bin/env python3\n"""A."""\n\ndef f(:\n', "def f(:"),
 }
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with opened(tmp_path) as workspace:
-        yield workspace
 
 
 def told(workspace: Workspace, item_type: str) -> dict[str, str]:

@@ -2,26 +2,18 @@
 
 import json
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rye_projects import SYSTEM_ITEMS, directive, knowledge, python_tool, yaml_tool
 from rye_searching import answer, put, search_ids
-from rye_workspaces import Workspace, opened
+from rye_workspaces import Workspace
 from waiting import reading_requests
 
 from ralphgen.kits.rye.server import searching
 from ralphgen.kits.rye.server.signing import sign
 from ralphgen.runtime.errors import DeferError
 from ralphgen.runtime.values import MAX_CHARACTERS, size
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Iterator[Workspace]:
-    with opened(tmp_path) as workspace:
-        yield workspace
 
 
 def only(workspace: Workspace, query: str, **given: Any) -> dict[str, Any]:
