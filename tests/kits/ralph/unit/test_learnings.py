@@ -25,18 +25,9 @@ from ralphgen.runtime.tasks.rows import ESCAPED, UNREADABLE, encode
 NOW = "2026-02-10T17:56:00+00:00"
 LATER = "2026-02-11T08:00:00+00:00"
 ORDERS = (
-    "ignore all",
-    "ignore previous",
-    "important:",
-    "system:",
-    "critical:",
-    "<system>",
-    "<instructions>",
-    "<system-reminder>",
-    "</system-reminder>",
-    "you are now",
-    "forget everything",
-    "new instructions",
+    *("ignore all", "ignore previous", "important:", "system:", "critical:", "<system>"),
+    *("<instructions>", "<system-reminder>", "</system-reminder>", "you are now"),
+    *("forget everything", "new instructions"),
 )
 
 
@@ -58,45 +49,21 @@ def stored(text: str, **members: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "kind", "count"),
+    ("text", "one", "other", "kind", "count"),
     [
-        (
-            "Auth middleware expects User object not userId string",
-            "Auth middleware expects User object instead of userId string",
-            "duplicate",
-            1,
-        ),
-        (
-            "Use localStorage for storing auth tokens safely",
-            "Never use localStorage for storing auth tokens safely",
-            "conflict",
-            2,
-        ),
-        (
-            "The auth middleware reads the session cookie",
-            "DB pool size must match worker count",
-            "added",
-            2,
-        ),
-        (
-            "Messages go through the event bus in the backend",
-            "Notifications go through the event bus in the backend",
-            "duplicate",
-            1,
-        ),
-        (
-            "Use typed types for the public API surface",
-            "Use annotated types for the public API surface",
-            "duplicate",
-            1,
-        ),
-        ("ok", "ok", "duplicate", 1),
+        ("Auth middleware expects User object {} userId", "not", "instead of", "duplicate", 1),
+        ("{} localStorage for storing auth tokens safely", "Use", "Never use", "conflict", 2),
+        ("{}", "The middleware reads the cookie", "DB pool size matches workers", "added", 2),
+        ("{} go through the bus in the backend", "Messages", "Notifications", "duplicate", 1),
+        ("Use {} types for the public API surface", "typed", "annotated", "duplicate", 1),
+        ("{}", "ok", "ok", "duplicate", 1),
     ],
 )
 def test_two_texts_are_the_same_contrary_or_different(
-    old: str, new: str, kind: str, count: int
+    text: str, one: str, other: str, kind: str, count: int
 ) -> None:
-    outcome = learn([stored(old)], new)
+    old = text.format(one)
+    outcome = learn([stored(old)], text.format(other))
 
     assert (kind, count) == (outcome.kind, len(outcome.learnings))
     assert old == outcome.learnings[0]["text"]
@@ -170,25 +137,17 @@ def test_of_two_in_conflict_neither_is_added_again() -> None:
 
 
 @pytest.mark.parametrize(
-    "negated",
+    "words",
     [
-        "Don't put secrets into the config file",
-        "Don\u2019t put secrets into the config file",
-        "dont put secrets into the config file",
-        "Do not put secrets into the config file",
-        "NEVER put secrets into the config file",
-        "Avoid: put secrets into the config file",
-        "Shouldn't put secrets into the config file",
-        "Can\u2019t put secrets into the config file",
-        "Cannot put secrets into the config file",
-        "won't put secrets into the config file",
-        "Doesn't put secrets into the config file",
-        "stop, put secrets into the config file",
-        "put secrets rather  than into the config file",
+        *("Don't put", "Don\u2019t put", "dont put", "Do not put", "NEVER put", "Avoid: put"),
+        *("Shouldn't put", "Can\u2019t put", "Cannot put", "won't put", "Doesn't put"),
+        *("stop, put", "put rather  than"),
     ],
 )
-def test_a_negation_is_heard_in_every_spelling(negated: str) -> None:
-    assert "conflict" == learn([stored("Put secrets into the config file")], negated).kind
+def test_a_negation_is_heard_in_every_spelling(words: str) -> None:
+    old = stored("Put secrets into the config file")
+
+    assert "conflict" == learn([old], f"{words} secrets into the config file").kind
 
 
 @pytest.mark.parametrize("word", ["Notifications", "annotated", "nonstop", "removed", "knots"])

@@ -1,4 +1,4 @@
-"""The texts of the spec workflow: their required topics, and the form that programs need."""
+"""The template of a task list has the form that the server reads."""
 
 import re
 from pathlib import Path
@@ -6,23 +6,9 @@ from pathlib import Path
 import ralphgen
 from ralphgen.kits.specum.server.specs import parse_tasks
 
-TEXTS = Path(ralphgen.__file__).with_name("kits") / "specum" / "texts"
-FILES = sorted(TEXTS.rglob("*.md"))
-PHASES = {
-    "research-analyst": "research",
-    "product-manager": "requirements",
-    "architect-reviewer": "design",
-    "task-planner": "tasks",
-}
-PROMPTS = (*PHASES, "spec-executor")
-
-# Words that refer to features of a single client.
+TASKS = Path(ralphgen.__file__).with_name("kits") / "specum/texts/templates/tasks.md"
+TEXT = TASKS.read_text(encoding="utf-8")
 TASK = re.compile(r"- \[ \] (?P<id>\d+\.\d+|V[4-6]|VF)(?P<tag> \[(?:P|VERIFY)\])? (?P<title>\S.*)")
-
-
-def text(name: str) -> str:
-    folder = "prompts" if name in PROMPTS else "templates"
-    return (TEXTS / folder / f"{name}.md").read_text(encoding="utf-8")
 
 
 def boxes(document: str) -> list[str]:
@@ -44,7 +30,7 @@ def identity(block: str) -> str:
 
 
 def test_each_task_of_the_template_is_a_task() -> None:
-    lines = boxes(text("tasks"))
+    lines = boxes(TEXT)
     matches = [TASK.fullmatch(line) for line in lines]
 
     assert [] == [line for line, match in zip(lines, matches, strict=True) if match is None]
@@ -53,7 +39,7 @@ def test_each_task_of_the_template_is_a_task() -> None:
 
 def test_the_server_reads_its_template() -> None:
     """No heading or box within a task begins another one or cuts it short."""
-    tasks = parse_tasks(text("tasks"))
+    tasks = parse_tasks(TEXT)
 
-    assert [identity(line) for line in boxes(text("tasks"))] == [task.id for task in tasks]
-    assert [block.strip() for block in blocks(text("tasks"))] == [task.block for task in tasks]
+    assert [identity(line) for line in boxes(TEXT)] == [task.id for task in tasks]
+    assert [block.strip() for block in blocks(TEXT)] == [task.block for task in tasks]
