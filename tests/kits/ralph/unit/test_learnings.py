@@ -54,7 +54,7 @@ def stored(text: str, **members: object) -> dict[str, Any]:
         ("Auth middleware expects User object {} userId", "not", "instead of", "duplicate", 1),
         ("{} localStorage for storing auth tokens safely", "Use", "Never use", "conflict", 2),
         ("{}", "The middleware reads the cookie", "DB pool size matches workers", "added", 2),
-        ("{} go through the bus in the backend", "Messages", "Notifications", "duplicate", 1),
+        ("{} go through the event bus in the backend", "Messages", "Notifications", "duplicate", 1),
         ("Use {} types for the public API surface", "typed", "annotated", "duplicate", 1),
         ("{}", "ok", "ok", "duplicate", 1),
     ],
