@@ -81,7 +81,6 @@ from ralphgen.sessions.claims import release_claim
 from ralphgen.sessions.model import TaskClaim
 
 FIRST_WINDOW, LARGEST_WINDOW = 64, 256  # entries of one batch
-MOST_WAITING = 256  # entries that wait before workers take no more tasks
 PUSHES = 5  # times that a round starts again because of other pushes
 REF = "refs/ralphgen/merges/"  # by number: the commit of an entry
 NOT_MERGED = "not merged"

@@ -43,7 +43,6 @@ from ralphgen.loop.merge import (
     refuse_unmergeable,
 )
 from ralphgen.loop.merges import (
-    MOST_WAITING,
     NOT_MERGED,
     enter_left,
     enter_session,
@@ -74,6 +73,7 @@ from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.schema import open_rows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks.claims import live_claims
+from ralphgen.runtime.tasks.merges import MOST_WAITING
 from ralphgen.sessions.claims import (
     ASKED,
     INTERRUPTED,

@@ -30,6 +30,7 @@ from ..tasks.claims import Claim, TaskFilter, claim_of, hand_over, live_claims, 
 from ..tasks.merges import (
     COLUMNS,
     LEASE,
+    MOST_WAITING,
     WAITING,
     close_run,
     end_lease,
@@ -183,10 +184,12 @@ class Fleet:
             wanted = TaskFilter(behind=skipped)
             database.writing(lambda: call.require(host=host))
             self._reopen_left(call)
-            taken = claim_next(database, tables, wanted, name, self._lease, self._attempts)
+            taken, is_full = None, database.reading(lambda: len(waiting(database))) >= MOST_WAITING
+            if not is_full:
+                taken = claim_next(database, tables, wanted, name, self._lease, self._attempts)
             if taken is None:
                 running = database.reading(lambda: len(live_claims(database)))
-                return {"task": None, "running": running}
+                return {"task": None, "running": running + is_full}
         found = database.writing(lambda: call.own(session))
         claim = database.writing(lambda: self._held(call, session, found["task_id"]))
         return self._session(call, found, claim, recipe, brief)

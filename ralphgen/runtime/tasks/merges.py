@@ -25,6 +25,7 @@ COLUMNS = (
 )
 WAITING, MERGED, RETURNED = "waiting", "merged", "returned"
 LEASE = 60.0  # seconds that a runner keeps a queue without a sign
+MOST_WAITING = 256  # entries that wait before workers take no more tasks
 _NAMES = ", ".join("task_id" if name == "task" else name for name in COLUMNS)
 _SELECT = f"SELECT {_NAMES} FROM ralphgen_merges"
 _ADD = "INSERT INTO ralphgen_merges (task_id, session, worker, work, tree, target, entered)"

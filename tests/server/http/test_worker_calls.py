@@ -21,6 +21,7 @@ from ralphgen.kits.project import Project
 from ralphgen.project.inspect import done_rules
 from ralphgen.project.model import done_facts
 from ralphgen.runtime.encoding import sha256_hex
+from ralphgen.runtime.tasks.merges import MOST_WAITING
 
 pytestmark = pytest.mark.thorough
 CHECKS = check("tests", *python("pass")) + check("lint", *python("pass"))
@@ -367,6 +368,20 @@ def calls_of_queue(server: HttpServer, number: int) -> dict[str, dict[str, Any]]
         "landed": {"batch": 1, "entries": {str(number): "e" * 40}},
         "returned": {**entry, "reason": "tests failed", "output": "no", "refused": False},
     }
+
+
+def test_no_task_is_taken_while_the_merge_queue_is_full(server: HttpServer) -> None:
+    root = server.root
+    token = added(root, "mac-2")
+    enter = "INSERT INTO ralphgen_merges (work, target, entered) VALUES (?, 'main', '')"
+    for number in range(MOST_WAITING):
+        query(root, enter, f"{number:040}")
+
+    full = take(server, token)
+    query(root, "UPDATE ralphgen_merges SET state = 'merged' WHERE number = 1")
+
+    assert (None, True) == (full["task"], full["running"] > 0)
+    assert 1 == take(server, token)["task"]
 
 
 def test_queue_is_run_by_one_worker_with_the_right_to(server: HttpServer) -> None:
