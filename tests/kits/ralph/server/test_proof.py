@@ -230,10 +230,12 @@ def test_checks_are_for_the_disciplines_that_they_name(tmp_path: Path) -> None:
     assert [["tests"], ["tests", "looks"]] == names
 
 
-def test_changed_tests_are_reported_and_not_refused(project: Path, server: Driver) -> None:
-    (project / "tests/test_a.py").write_text("assert 1", encoding="utf-8")
-    told = server.call("run_checks")["watched"]
-    answer = server.call("set_task_status", status="done", summary="All of it.")
+def test_changed_tests_are_reported_and_not_refused(project: Path) -> None:
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        (project / "tests/test_a.py").write_text("assert 1", encoding="utf-8")
+        told = server.call("run_checks")["watched"]
+        answer = server.call("set_task_status", status="done", summary="All of it.")
 
     assert 'changed in this session: "tests/test_a.py"' == told
     assert ['Changed in this session: "tests/test_a.py"'] == answer["told"]
