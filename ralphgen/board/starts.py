@@ -9,21 +9,20 @@ import re
 import subprocess
 import sys
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import Lock, Thread
-from typing import IO
+from threading import Event, Lock, Thread
 
 from ralphgen.agents.adapters import agents_here
 from ralphgen.agents.agent import prints
 from ralphgen.agents.calls import read_policy
-from ralphgen.board.text import ActionResult, FieldProblem, Form, fieldless, line, paragraph
+from ralphgen.board.text import ActionResult, FieldProblem, Form, line, paragraph
 from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.kits.registry import read_settings
-from ralphgen.loop.cost import cost_words
+from ralphgen.loop.cost import LARGEST, cost_words
 from ralphgen.loop.record import StoredLoop, ask_loops, stored_loops
 from ralphgen.loop.run import LEAST_COST, MOST_PARALLEL, parse_duration, parse_until
 from ralphgen.project.model import Names
@@ -31,8 +30,6 @@ from ralphgen.project.root import sessions_folder
 from ralphgen.sessions.end import end_session
 from ralphgen.sessions.store import MARK, ask_to_stop, has_stopped, launcher_of, stored_session
 
-HINT = "hint: "
-SAYS = "error: "  # before the first sentence of a refusal
 LIMITS = ("parallel", "max_cost", "max_time")
 """The options of a loop that take a value, as the form's fields."""
 LABELS = {
@@ -54,34 +51,42 @@ WORDS = {
 """Texts of commands, with their replacements on pages."""
 OPTION = re.compile(r'"?--([a-z][a-z-]*)"?')
 CLOCK = re.compile(r"\d{1,2}:\d\d", re.ASCII)
-HIGHEST = 1e9  # of a number in a loop's file
+ERROR, HINT = "error: ", "hint: "
 PATIENCE = 20.0  # seconds to wait for a start
-LOOK = 0.05  # seconds between checks for its begin
-SLOW_LOOK = 0.5  # the same, after a while
+STOP_PATIENCE = 15.0  # seconds for an agent to clean up and to release its task
+LOOK = 0.1  # seconds between checks for its begin
 SAID = 8_000  # bytes of the output of a command that are shown
-MOST_KEPT = 64  # starts, and streams, that are remembered
-Find = Callable[[int], str]
-"""Returns the id of the session or loop of a process, "" before it has one."""
+ASKED = {
+    "pause": "Paused: running sessions continue, and no new ones start",
+    "resume": "The loop continues",
+    "stop": "The loop ends after the running sessions",
+    "stop-now": "Stopping the agents; their tasks are released",
+}
+"""The result of each request to a loop."""
 
 
-def limit_problems(name: str, given: str) -> tuple[FieldProblem, ...]:
+def end_of(limit: str, begin: float) -> float:
+    """Return when a limit such as 8h or 07:00 ends; raises `UsageError` for other texts."""
+    return parse_until(limit, begin) if CLOCK.fullmatch(limit) else begin + parse_duration(limit)
+
+
+def limit_problem(name: str, given: str) -> str:
     """Return why an option cannot have this value, in the words of the form; empty if it can."""
-    label, shown = LABELS[name], line(given)
-    if name == "max_time":
-        is_clock = CLOCK.fullmatch(given) is not None
-        try:
-            parse_until(given, time.time()) if is_clock else parse_duration(given)
-        except UsageError as error:
-            text = f'"{label}": {error.problems[0].text}'
-            return (FieldProblem(name, text if is_clock else f"{text}, or a time such as 07:00"),)
-        return ()
+    label, amount = f'"{LABELS[name]}"', math.nan
+    with suppress(ValueError):
+        amount = float(given)
     if name == "max_cost":
-        text = f'"{label}" must be at least {LEAST_COST}, such as 20 or 7.5, not "{shown}"'
-        return () if _amount(given) >= LEAST_COST else (FieldProblem(name, text),)
-    if re.fullmatch("[0-9]{1,9}", given) and 1 <= int(given) <= MOST_PARALLEL:
-        return ()
-    text = f'"{label}" must be a whole number from 1 to {MOST_PARALLEL}, not "{shown}"'
-    return (FieldProblem(name, text),)
+        text = f'{label} must be at least {LEAST_COST}, such as 20 or 7.5, not "{line(given)}"'
+        return "" if LEAST_COST <= amount <= LARGEST else text
+    if name == "parallel":
+        text = f'{label} must be a whole number from 1 to {MOST_PARALLEL}, not "{line(given)}"'
+        return "" if re.fullmatch("[0-9]{1,9}", given) and 1 <= amount <= MOST_PARALLEL else text
+    try:
+        end_of(given, time.time())
+    except UsageError as error:
+        more = "" if CLOCK.fullmatch(given) else ", or a time such as 07:00"
+        return f"{label}: {error.problems[0].text}{more}"
+    return ""
 
 
 def known_options(found: object) -> Mapping[str, str]:
@@ -94,10 +99,9 @@ def known_options(found: object) -> Mapping[str, str]:
     valid: dict[str, str] = {}
     for name in LIMITS:
         value = given.get(name)
-        text = value if isinstance(value, str) else ""
-        if isinstance(value, int | float) and value <= HIGHEST:
-            text = f"{value:.15g}"
-        if text and not limit_problems(name, text):
+        text = str(value) if isinstance(value, int | str) else ""
+        text = f"{value:.15g}" if isinstance(value, float) else text
+        if not limit_problem(name, text):
             valid[name] = text
     if isinstance(given.get("agent"), str):
         valid["agent"] = line(given["agent"])
@@ -108,8 +112,8 @@ def known_options(found: object) -> Mapping[str, str]:
 
 def start_summary(typed: Mapping[str, str], ready: int, usual: float | None) -> str:
     """Return a sentence on a loop with the values of the form."""
-    valid = {name: typed[name].strip() for name in LIMITS if typed.get(name, "").strip()}
-    valid = {name: text for name, text in valid.items() if not limit_problems(name, text)}
+    given = {name: typed.get(name, "").strip() for name in LIMITS}
+    valid = {name: text for name, text in given.items() if not limit_problem(name, text)}
     parallel = int(valid.get("parallel", "1"))
     words = ["1 agent" if parallel == 1 else f"Up to {parallel} agents"]
     if "max_cost" in valid:
@@ -117,49 +121,10 @@ def start_summary(typed: Mapping[str, str], ready: int, usual: float | None) -> 
     if limit := valid.get("max_time"):
         words.append(f"until {limit}" if CLOCK.fullmatch(limit) else f"for at most {limit}")
     tasks = "1 task is ready" if ready == 1 else f"{ready or 'no'} tasks are ready"
-    about = ""
     if usual is not None and ready:
-        sum_of_all = usual * ready
-        cost = cost_words(sum_of_all, digits=0 if sum_of_all >= 1 else 2)
-        about = f", about {cost} by last night's median"
-    return f"{', '.join(words)}; {tasks}{about}."
-
-
-def _amount(given: str) -> float:
-    """Return an amount, or negative infinity if the text is not one."""
-    try:
-        amount = float(given)
-    except ValueError:
-        return -math.inf
-    return amount if math.isfinite(amount) else -math.inf
-
-
-def refusals(said: Sequence[str]) -> tuple[FieldProblem, ...]:
-    """Return a command's reasons for a refusal, in the words of the page."""
-    first = next((at for at, one in enumerate(said) if one.startswith(SAYS)), 0)
-    problems: list[FieldProblem] = []
-    for one in said[first:]:
-        if one.startswith(HINT) and problems:
-            problems[-1] = FieldProblem("", problems[-1].text, one.removeprefix(HINT))
-        else:
-            problems.append(FieldProblem("", one.removeprefix(SAYS)))
-    return in_words_of_page(problems)
-
-
-def in_words_of_page(problems: Iterable[FieldProblem]) -> tuple[FieldProblem, ...]:
-    """Return problems with the names of fields in place of options and commands."""
-    return tuple(FieldProblem(one.field, _worded(one.text), _worded(one.hint)) for one in problems)
-
-
-def _worded(text: str) -> str:
-    for said, told in WORDS.items():
-        text = text.replace(said, told)
-
-    def labelled(found: re.Match[str]) -> str:
-        label = LABELS.get(found[1].replace("-", "_"))
-        return found[0] if label is None else f'"{label}"'
-
-    return OPTION.sub(labelled, text)
+        cost = cost_words(usual * ready, digits=0 if usual * ready >= 1 else 2)
+        tasks += f", about {cost} by last night's median"
+    return f"{', '.join(words)}; {tasks}."
 
 
 def recipes_here(root: Path, task: str = "") -> Names:
@@ -177,30 +142,55 @@ def agents_of(root: Path) -> tuple[tuple[str, str], ...]:
     return tuple((one.name, one.title) for one in agents_here(read_settings(root)))
 
 
-Started = tuple[str, ActionResult]
-"""The id of the session or loop that has begun, or "", and the result of the start."""
+def in_words_of_page(text: str) -> str:
+    """Return a text of a command with the names of fields in place of options and commands."""
+    for said, shown in WORDS.items():
+        text = text.replace(said, shown)
+
+    def labelled(found: re.Match[str]) -> str:
+        label = LABELS.get(found[1].replace("-", "_"))
+        return found[0] if label is None else f'"{label}"'
+
+    return OPTION.sub(labelled, text)
 
 
-def _refused(problems: Iterable[FieldProblem]) -> Started:
-    return "", ActionResult(False, "Nothing was started", (), tuple(problems))
+def _problems_of(error: RalphgenError) -> tuple[FieldProblem, ...]:
+    texts = ((in_words_of_page(one.text), in_words_of_page(one.hint)) for one in error.problems)
+    return tuple(FieldProblem("", text, hint) for text, hint in texts)
 
 
-def _unknown(given: str, known: Iterable[str], what: str) -> tuple[FieldProblem, ...]:
-    """Return the problem of an unknown choice, if it is one."""
-    if given in known:
-        return ()
-    return (FieldProblem(what, f"there is no {what} with this name", "choose another"),)
+def _refusals(said: str) -> tuple[FieldProblem, ...]:
+    """Return the reasons for a refusal in the output of a command."""
+    begin = re.search(f"^{ERROR}", said, re.MULTILINE)
+    problems: list[FieldProblem] = []
+    for one in in_words_of_page(said[begin.start() if begin else 0 :]).splitlines():
+        if one.startswith(HINT) and problems:
+            problems[-1] = replace(problems[-1], hint=one.removeprefix(HINT))
+        else:
+            problems.append(FieldProblem("", one.removeprefix(ERROR)))
+    return tuple(problems)
+
+
+def doubted(stored: StoredLoop) -> FieldProblem:
+    """Return why a file that looks like a running loop may not be one, with the remedy."""
+    text = f'"{stored.path}" is locked as if a loop were running, but {stored.doubt}'
+    return FieldProblem("", text, "remove the file; a running loop creates it again")
 
 
 class StartedCommand:
-    """A command of ralphgen that outlives the board; `code` is its exit code, None until then."""
+    """A command of ralphgen that outlives the board.
+
+    `begun` is the id of its session or loop, empty before it has one. When it is `over`, `code` is
+    its exit code, and `said` the end of its standard error output.
+    """
 
     def __init__(self, words: Sequence[str], root: Path) -> None:
         """Start it in the project in `root`, without a terminal."""
-        self.code: int | None = None
-        self._said = ""
+        self.begun = self.said = ""
+        self.code = 0
+        self.over = Event()
         self._file = TemporaryFile()
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "ralphgen", *words],  # no module of the project
             cwd=root,
             stdin=subprocess.DEVNULL,
@@ -208,25 +198,23 @@ class StartedCommand:
             stderr=self._file,
             start_new_session=True,
         )
-        self.pid = self._process.pid
-        self._reading = Lock()
-        Thread(target=self._bury, daemon=True).start()
+        self.is_loop = words[0] == "loop"
+        Thread(target=self._wait, daemon=True).start()
 
-    def said(self) -> str:
-        """Return the end of its standard error output."""
-        with self._reading:
-            return self._said if self._file.closed else _end_of(self._file)
+    def _wait(self) -> None:
+        with self._file as file:
+            self.code = self.process.wait()
+            file.seek(-min(SAID, file.seek(0, os.SEEK_END)), os.SEEK_END)
+            self.said = paragraph(file.read().decode(errors="replace"), SAID)
+        self.over.set()
 
-    def end(self) -> None:
-        """Terminate it, and with it the agent or loop that it watches."""
-        self._process.terminate()
 
-    def _bury(self) -> None:
-        code = self._process.wait()
-        with self._reading:
-            self._said = _end_of(self._file)
-            self._file.close()
-        self.code = code
+Started = tuple[str, ActionResult]
+"""The id of the session or loop that has begun, or "", and the result of the start."""
+
+
+def _refused(problems: Sequence[FieldProblem]) -> Started:
+    return "", ActionResult(False, "Nothing was started", (), tuple(problems))
 
 
 class StartedProcesses:
@@ -240,169 +228,114 @@ class StartedProcesses:
         """Start none in the project in `root`."""
         self._root = root
         self._tell = tell
-        self._keeping = Lock()
-        self._known: OrderedDict[str, StartedCommand] = OrderedDict()
+        self._commands: list[StartedCommand] = []
         self._looping = Lock()
-        self._loop: StartedCommand | None = None  # a loop that had not begun at the last check
+
+    def running(self, begun: str) -> StartedCommand | None:
+        """Return the running command that began this session, or None."""
+        active = (one for one in self._commands if not one.over.is_set())
+        return next((one for one in active if one.begun == begun), None)
 
     def start(self, form: Form) -> Started:
         """Start a session by its recipe, or a loop; with the refusals of the command."""
         try:
             return self._launch(form) if form.texts("recipe") else self._start_loop(form)
         except RalphgenError as error:
-            return _refused(in_words_of_page(fieldless(error.problems)))
+            return _refused(_problems_of(error))
 
     def _launch(self, form: Form) -> Started:
         recipe, task, agent = (form.text(name) for name in ("recipe", "task", "agent"))
-        if problems := (
-            *_unknown(recipe, recipes_here(self._root, task), "recipe"),
-            *_unknown(agent, dict(agents_of(self._root)), "agent"),
-        ):
+        known = {"recipe": recipes_here(self._root, task), "agent": dict(agents_of(self._root))}
+        unknown = (name for name, names in known.items() if form.text(name) not in names)
+        if problems := [*map(_no_choice, unknown)]:
             return _refused(problems)
         words = ["launch", recipe, f"--agent={agent}", *([f"--task={task}"] if task else [])]
-        before = {one.name for one in _folders(self._root)}
-
-        def find(pid: int) -> str:
-            new = (one for one in _folders(self._root) if one.name not in before)
-            return next((one.name for one in new if launcher_of(one) == pid), "")
-
-        return self._start(words, find, "The session")[1]
+        return self._run(words, "The session")
 
     def _start_loop(self, form: Form) -> Started:
         """Start a loop, unless one is running."""
         agent = form.text("agent")
-        given = {name: value for name in LIMITS if (value := form.text(name).strip())}
-        if problems := (
-            *_unknown(agent, dict(agents_of(self._root)), "agent"),
-            *(one for name, value in given.items() for one in limit_problems(name, value)),
-        ):
+        given = {name: text for name in LIMITS if (text := form.text(name).strip())}
+        found = ((name, limit_problem(name, text)) for name, text in given.items())
+        problems = [FieldProblem(name, text) for name, text in found if text]
+        if agent not in dict(agents_of(self._root)):
+            problems.insert(0, _no_choice("agent"))
+        if problems:
             return _refused(problems)
         words = ["loop", f"--agent={agent}"]
-        for name, value in given.items():
-            is_clock = name == "max_time" and CLOCK.fullmatch(value)
-            words.append(f"--{'until' if is_clock else name.replace('_', '-')}={value}")
+        for name, text in given.items():
+            is_clock = name == "max_time" and CLOCK.fullmatch(text)
+            words.append(f"--{'until' if is_clock else name.replace('_', '-')}={text}")
         words += ["--worktrees"] * bool(form.texts("worktrees"))
         with self._looping:
-            if problem := self._looping_already():
-                return _refused([problem])
-            self._loop, started = self._start(words, self._loop_of, "The loop")
-            return started
-
-    def runs(self, begun: str) -> bool:
-        """Return whether the command that began this is running."""
-        command = self._of(begun)
-        return command is not None and command.code is None
-
-    def end(self, begun: str) -> bool:
-        """End the command that began this, and its agent or loop; False if none is running."""
-        command = self._of(begun)
-        if command is None or command.code is not None:
-            return False
-        command.end()
-        return True
-
-    def _of(self, begun: str) -> StartedCommand | None:
-        with self._keeping:
-            return self._known.get(begun)
+            problem = self._looping_already()
+            return _refused([problem]) if problem else self._run(words, "The loop")
 
     def _looping_already(self) -> FieldProblem | None:
         """Return why no loop can be started now, with a remedy."""
-        running = [one for one in stored_loops(self._root) if one.running]
-        if running:
-            text = "a loop is running" if not running[0].doubt else doubted(running[0]).text
-            hint = f'stop it first; if it does not stop, remove "{running[0].path}"'
+        running = next((one for one in stored_loops(self._root) if one.running), None)
+        if running is not None:
+            text = doubted(running).text if running.doubt else "a loop is running"
+            hint = f'stop it first; if it does not stop, remove "{running.path}"'
             return FieldProblem("", text, f"{hint}; a running loop creates it again")
-        if self._loop is not None and self._loop.code is None:
+        if any(one.is_loop and not (one.begun or one.over.is_set()) for one in self._commands):
             return FieldProblem("", "a loop is starting", "wait until it has started")
         return None
 
-    def _loop_of(self, pid: int) -> str:
-        found = (one.loop_id for one in stored_loops(self._root) if one.running and one.pid == pid)
-        return next(found, "")
-
-    def _start(
-        self, words: Sequence[str], find: Find, what: str
-    ) -> tuple[StartedCommand | None, Started]:
-        """Run a command until it has begun, or has ended before; it is returned if it is slow."""
+    def _run(self, words: Sequence[str], what: str) -> Started:
+        """Run a command until it has begun, or has ended before; no longer if it is slow."""
         if any("\0" in word for word in words):
-            return None, _refused([FieldProblem("", "an option contains a NUL character")])
+            return _refused([FieldProblem("", "an option contains a NUL character")])
         command = StartedCommand(words, self._root)
-        if started := self._begun(command, find, what, PATIENCE):
-            return None, started
-        Thread(target=self._wait_for, args=(command, find, what), daemon=True).start()
-        said = tuple(command.said().splitlines())
-        return command, ("", ActionResult(True, f"{what} is starting", said))
+        self._commands.append(command)
+        if outcome := self._outcome(command, what, PATIENCE):
+            return command.begun, outcome
+        Thread(target=self._wait_for, args=(command, what), daemon=True).start()
+        return "", ActionResult(True, f"{what} is starting")
 
-    def _begun(
-        self, command: StartedCommand, find: Find, what: str, patience: float
-    ) -> Started | None:
-        """Keep a command once it has begun; None if it neither begins nor ends in time."""
-        end, pace = time.monotonic() + patience, LOOK
+    def _outcome(self, command: StartedCommand, what: str, patience: float) -> ActionResult | None:
+        """Return the result of a start; None if the command neither begins nor ends in time."""
+        end = time.monotonic() + patience
         while time.monotonic() < end:
-            code = command.code  # before the look: what has begun may end at once
-            if begun := find(command.pid):
-                with self._keeping:
-                    self._known[begun] = command
-                    if len(self._known) > MOST_KEPT:
-                        self._known.popitem(last=False)
-                return begun, ActionResult(True, f"{what} has started")
-            if code is not None:
-                return "", _ended(command.said(), code, what)
-            time.sleep(pace)
-            pace = min(1.05 * pace, SLOW_LOOK)
+            is_over = command.over.is_set()  # before the look: what has begun may end at once
+            if begun := next(self._begun_by(command.process.pid), ""):
+                command.begun = begun
+                return ActionResult(True, f"{what} has started")
+            if is_over and command.code == 0:
+                lines = tuple(command.said.splitlines())
+                return ActionResult(True, f"{what} has ended already", lines)
+            if is_over:
+                return _refused(_refusals(command.said))[1]
+            time.sleep(LOOK)
         return None
 
-    def _wait_for(self, command: StartedCommand, find: Find, what: str) -> None:
+    def _wait_for(self, command: StartedCommand, what: str) -> None:
         """Report a slow command if it ends before it has begun."""
-        started = self._begun(command, find, what, math.inf)
-        if started is not None and not started[0]:
-            self._tell(started[1])
+        outcome = self._outcome(command, what, math.inf)
+        if outcome is not None and not command.begun:
+            self._tell(outcome)
+
+    def _begun_by(self, pid: int) -> Iterator[str]:
+        """Yield the running loop of a process, and its sessions."""
+        yield from (
+            one.loop_id for one in stored_loops(self._root) if one.running and one.pid == pid
+        )
+        with suppress(OSError):
+            folders = sessions_folder(self._root).iterdir()
+            yield from (one.name for one in folders if launcher_of(one) == pid)
 
 
-def doubted(stored: StoredLoop) -> FieldProblem:
-    """Return why a file that looks like a running loop may not be one, with the remedy."""
-    text = f'"{stored.path}" is locked as if a loop were running, but {stored.doubt}'
-    return FieldProblem("", text, "remove the file; a running loop creates it again")
+def _no_choice(what: str) -> FieldProblem:
+    return FieldProblem(what, f"there is no {what} with this name", "choose another")
 
 
-def _folders(root: Path) -> list[Path]:
-    with suppress(OSError):
-        return [*sessions_folder(root).iterdir()]
-    return []
-
-
-def _end_of(file: IO[bytes]) -> str:
-    """Return the end of a process's output, without moving the file's position."""
-    size = os.fstat(file.fileno()).st_size
-    begin = max(0, size - SAID)
-    return paragraph(os.pread(file.fileno(), SAID, begin).decode(errors="replace"), SAID)
-
-
-def _ended(said: str, code: int, what: str) -> ActionResult:
-    """Return the result of a command that ended before anything had begun."""
-    lines = said.splitlines()
-    if code == 0:
-        return ActionResult(True, f"{what} has ended already", tuple(lines))
-    return ActionResult(False, "Nothing was started", (), refusals(lines))
-
-
-STOP_PATIENCE = 15.0  # seconds for an agent to clean up and to release its task
-ASKED = {
-    "pause": "Paused: running sessions continue, and no new ones start",
-    "resume": "The loop continues",
-    "stop": "The loop ends after the running sessions",
-    "stop-now": "Stopping the agents; their tasks are released",
-}
-"""The result of each request to a loop."""
-
-
-def ask_loop(root: Path, loop_id: str, word: str) -> ActionResult:
+def ask_loop(root: Path, form: Form) -> ActionResult:
     """Pass a request of the user on to a running loop."""
+    word = form.text("ask")
     try:
-        ask_loops(root, word, loop_id)
+        ask_loops(root, word, form.text("loop"))
     except RalphgenError as error:
-        problems = in_words_of_page(fieldless(error.problems))
-        return ActionResult(False, "The loop received no request", (), problems)
+        return ActionResult(False, "The loop received no request", (), _problems_of(error))
     return ActionResult(True, ASKED[word])
 
 
@@ -412,28 +345,21 @@ def stop_session(root: Path, session_id: str, started: StartedProcesses) -> Acti
     If the mark of an agent is missing, the process that watches it is ended, if this board started
     that.
     """
-    stored = stored_session(root, session_id)
+    stored, command, over = stored_session(root, session_id), started.running(session_id), True
     if stored is not None and ask_to_stop(stored.folder):
-        over = has_stopped(stored.folder, STOP_PATIENCE) and _is_over(session_id, started)
-    elif started.end(session_id):
-        over = _is_over(session_id, started)
+        over = has_stopped(stored.folder, STOP_PATIENCE)
+    elif command is not None:
+        command.process.terminate()  # and with it the agent that it watches
     elif stored is not None and stored.running:
         return ActionResult(True, end_session(root, session_id, stops_servers=True).sentence)
     else:
         text = "no agent works in this session" if stored is not None else "there is no session"
         problem = FieldProblem("", text, "end it in its terminal or client")
         return ActionResult(False, "Nothing was stopped", (), (problem,))
-    if over:
+    if over and (command is None or command.over.wait(STOP_PATIENCE)):
         return ActionResult(True, "The agent has ended, and its task is released")
     late = "The agent was asked to end; this takes longer than usual"
     if stored is None:
         return ActionResult(True, late)
     remedy = f'if it does not end, remove "{stored.folder / MARK}"'
     return ActionResult(True, late, (f"{remedy}: a running agent creates it again",))
-
-
-def _is_over(session_id: str, started: StartedProcesses) -> bool:
-    end = time.monotonic() + STOP_PATIENCE
-    while started.runs(session_id) and time.monotonic() < end:
-        time.sleep(LOOK)
-    return not started.runs(session_id)

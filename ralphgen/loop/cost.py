@@ -8,6 +8,7 @@ from typing import Any, Self
 from ralphgen.ledger.record import SessionRecord
 
 HOUR = 3_600  # seconds
+LARGEST = 1e9  # US dollars: a larger amount is not a cost
 
 
 def cost_words(
@@ -33,6 +34,13 @@ def session_cost(record: SessionRecord) -> str:
     return cost_words(known, estimated, digits=4)
 
 
+def _amount(value: object) -> float | None:
+    """Return an amount from a file that agents can write, or None if it is not a cost."""
+    if isinstance(value, int | float) and 0 <= value <= LARGEST:
+        return float(value)
+    return None
+
+
 @dataclass(slots=True)
 class Costs:
     """The costs of sessions, summed over the events of their ends."""
@@ -50,12 +58,12 @@ class Costs:
         return found
 
     def take(self, told: Mapping[str, Any]) -> None:
-        """Add the session of an event `end`."""
-        known, estimated = told.get("cost_usd"), told.get("estimated_usd")
-        if isinstance(known, int | float):
-            self.known = (self.known or 0.0) + float(known)
-        elif isinstance(estimated, int | float):
-            self.estimated = (self.estimated or 0.0) + float(estimated)
+        """Add the session of an event `end`; an impossible cost counts as unknown."""
+        known, estimated = map(_amount, (told.get("cost_usd"), told.get("estimated_usd")))
+        if known is not None:
+            self.known = (self.known or 0.0) + known
+        elif estimated is not None:
+            self.estimated = (self.estimated or 0.0) + estimated
         else:
             self.unknown += 1
 

@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from typing import get_args
 from ralphgen.errors import ProjectError, RalphgenError, UsageError, suggestion
 from ralphgen.files import WRITE_HINT
 from ralphgen.loop.conduct import Ask
+from ralphgen.loop.cost import Costs
 from ralphgen.loop.run import FREQUENT, Event, event
 from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.files import AT_ONCE, NO_LINK, open_file, reason
@@ -34,6 +35,14 @@ LONGEST_FIRST = 16 * 1024  # bytes of a loop's first event
 LARGEST_PID = 2**31 - 1
 KEPT = 10  # loops whose files are kept, including the new one
 MOST = 8 * 1024 * 1024  # bytes of a loop's events to read: several thousand sessions
+STATES = {
+    "begin": "running",
+    "held": "paused",
+    "resumed": "running",
+    "stopping": "stopping",
+    "stop": "ended",
+}
+"""By an event of a loop, the state of the loop from then on."""
 AT_END = os.O_RDWR | os.O_CREAT | os.O_APPEND | AT_ONCE | NO_LINK
 
 
@@ -157,6 +166,39 @@ def read_events(loop: StoredLoop, most: int = MOST) -> tuple[Event, ...]:
     except OSError:
         return ()
     return tuple(told for told in map(_parsed, lines) if told is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A loop by its events: `state` is preparing, running, paused, stopping, ended or cut off.
+
+    `stop` is the event of its end, empty before that, and `ends` are those of its sessions.
+    `workers` has the sessions of busy workers by number, and `done` counts the closed tasks.
+    """
+
+    state: str
+    stop: Event
+    ends: Sequence[Event]
+    workers: Mapping[int, str]
+    done: int
+    costs: Costs
+
+
+def course_of(events: Sequence[Event], *, running: bool) -> Course:
+    """Return the course of a loop, also if an agent wrote its events."""
+    states = ["preparing", *(STATES[one["event"]] for one in events if one["event"] in STATES)]
+    state = states[-1] if running or states[-1] == "ended" else "cut off"
+    stop = next((one for one in reversed(events) if one["event"] == "stop"), {})
+    workers: dict[int, str] = {}
+    for told in events if state not in ("ended", "cut off") else ():
+        match told:
+            case {"event": "session", "worker": int(number), "session": str(session)}:
+                workers[number] = session
+            case {"event": "end", "worker": int(number)}:
+                workers.pop(number, None)
+    ends = [one for one in events if one["event"] == "end"]
+    done = sum(one.get("outcome") in ("done", "skipped") for one in ends)
+    return Course(state, stop, ends, workers, done, Costs.of(ends))
 
 
 def ask_loops(root: Path, word: str, loop_id: str = "") -> list[str]:

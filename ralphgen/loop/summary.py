@@ -14,8 +14,8 @@ from ralphgen.errors import plain
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.record import last_sessions
 from ralphgen.ledger.tables import state_of
-from ralphgen.loop.cost import Costs, cost_words
-from ralphgen.loop.record import read_events, stored_loops
+from ralphgen.loop.cost import cost_words
+from ralphgen.loop.record import course_of, read_events, stored_loops
 from ralphgen.loop.run import MOMENT, NOTHING_READY, Event, duration
 from ralphgen.project.database import open_database
 from ralphgen.project.git import ask_git, begin_of_git, work_tree_around
@@ -115,10 +115,9 @@ def _header(loop: Facts) -> str:
 def _loop_facts(events: Sequence[Event], loop_id: str, *, running: bool) -> Facts | None:
     if not events:
         return None
-    stop = next((one for one in reversed(events) if one["event"] == "stop"), {})
+    course = course_of(events, running=running)
+    stop, costs = course.stop, course.costs
     begin = next((one for one in events if one["event"] == "begin"), {})
-    ends = [one for one in events if one["event"] == "end"]
-    costs = Costs.of(ends)
     recorded = stop.get("recorded")
     started, seconds = str(events[0].get("time", "")), stop.get("seconds")
     if running:
@@ -133,9 +132,9 @@ def _loop_facts(events: Sequence[Event], loop_id: str, *, running: bool) -> Fact
         "exit_code": stop.get("exit_code"),
         "cause": stop.get("cause"),
         "agent": str(begin.get("agent", "")),
-        "sessions": len(ends),
+        "sessions": len(course.ends),
         "recorded": [*map(str, recorded)] if isinstance(recorded, list) else [],
-        "cost_usd": 0.0 if not ends else costs.known,
+        "cost_usd": costs.known if course.ends else 0.0,
         "estimated_usd": costs.estimated,
         "cost_unknown": costs.unknown,
     }

@@ -15,12 +15,7 @@ from making_sessions import empty_sessions, opened
 from mornings import SHIFTS, morning_on
 from wire import running
 
-from ralphgen.board.agents import (
-    SessionLine,
-    nights_of,
-    read_sessions,
-    read_start,
-)
+from ralphgen.board.agents import SessionLine, read_nights, read_sessions, read_start
 from ralphgen.board.live import Board
 from ralphgen.board.starts import start_summary
 from ralphgen.emit.trust import accept_database
@@ -45,18 +40,18 @@ class TestAMorning:
             yield project
 
     def test_the_night_is_one_line_with_its_sessions(self, root: Path) -> None:
-        (last, *_) = nights_of(root, read_sessions(root))
-        outcomes = [one.outcome for one in last.sessions if one.record.agent]
+        found = read_nights(Board(root), read_sessions(root))
+        last, lines = found["nights"][0], found["lines"]
+        outcomes = [lines[one.session_id].outcome for one in last.sessions if one.agent]
         with running_board(root) as board:
             page = board.get("agents?part=nights")
             screen = board.get("agents?part=now")
 
-        assert 16 == outcomes.count("merged") == len(last.night.done)
+        assert 16 == outcomes.count("merged") == len(last.done)
         assert {"merged", "not merged", "left open", "asks a question", "blocked"} <= {*outcomes}
         assert len(SHIFTS) <= len(outcomes)
-        assert sorted((one.record.started for one in last.sessions), reverse=True) == [
-            one.record.started for one in last.sessions
-        ]
+        starts = [one.started for one in last.sessions]
+        assert sorted(starts) == starts
         words = " ".join(Elements(page).texts)
         assert "Document how long sessions last" in words
         assert "cost unknown" in words
@@ -78,14 +73,14 @@ class TestAMorning:
         merged = next(one for one in read_sessions(root) if one.outcome == "merged")
         with running_board(root) as board:
             page = " ".join(Elements(board.get(merged.address)).texts)
-            by_task = board.get(f"tasks/{merged.task}")
+            by_task = board.get(f"tasks/{merged.record.task_id}")
 
         assert "All checks pass; I close the task." in page
         assert f"merged as {(merged.record.merged or '')[:10]}" in page
         assert "passed" in page
         assert "No changes can be shown" not in page
-        assert merged.session_id in page
-        assert merged.session_id not in " ".join(Elements(by_task).texts)
+        assert merged.record.session_id in page
+        assert merged.record.session_id not in " ".join(Elements(by_task).texts)
 
 
 @pytest.fixture(scope="module")
@@ -116,13 +111,13 @@ def test_without_a_ledger_sessions_of_this_machine_are_listed(project: Path) -> 
             busy = board.get("agents?part=now")
 
     assert (session.session_id, "task_execution", "backend", 1, title) == (
-        row.session_id,
-        row.recipe,
-        row.discipline,
-        row.task,
+        row.record.session_id,
+        row.record.recipe,
+        row.record.discipline,
+        row.record.task_id,
         row.title,
     )
-    assert (False, "no end on record", "") == (row.works, row.outcome, row.cost)
+    assert ("", "no end on record", "") == (row.runs, row.outcome, row.cost)
     assert title in page
     assert "Nothing is kept of it" in page
     assert "ralphgen db ledger on" in idle
@@ -146,9 +141,9 @@ def test_a_context_written_by_hand_gives_a_line_of_plain_text(
     (shelf / "odd" / "context.json").write_text(json.dumps(facts), encoding="utf-8")
     row = line_of(project)
 
-    assert ("odd", None, "") == (row.session_id, row.task, row.title)
-    assert row.recipe.isprintable()
-    assert row.discipline.isprintable()
+    assert ("odd", None, "") == (row.record.session_id, row.record.task_id, row.title)
+    assert row.record.recipe.isprintable()
+    assert (row.record.discipline or "").isprintable()
 
 
 def test_a_session_whose_name_is_not_text_has_a_page(project: Path, shelf: Path) -> None:
@@ -224,13 +219,13 @@ def test_a_project_of_tables_alone_has_sessions_and_no_loop(tmp_path: Path) -> N
     session = line_of(root)
     with running_board(root) as board:
         screen, page = board.get("agents"), board.get(session.address)
-        folder = root / SESSIONS / session.session_id
+        folder = root / SESSIONS / session.record.session_id
         with closing(HeldFile(folder / "launched", b"1\n")):
             busy = board.get("agents?part=now")
 
     assert "/agents/start" not in screen
     assert "No agents at work" in screen
-    assert session.session_id in page
+    assert session.record.session_id in page
     assert "1 agent at work" in busy
 
 
