@@ -7,6 +7,8 @@ With a window of one, each branch takes its own run of the checks, one after the
 """
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from itertools import product
@@ -40,12 +42,27 @@ WORK = 1.0  # seconds that an agent needs
 WINDOWS = {"queue": (merges.FIRST_WINDOW, merges.LARGEST_WINDOW), "window of 1": (1, 1)}
 
 
+class Entering:
+    """Enters commits into the queue that add a file to the base."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._target, self._base = root, branch_of(root), base(root)
+
+    def __call__(self, name: str) -> None:
+        repository = Git(self._root)
+        blob = repository.say("hash-object", "-w", "--stdin", given=name.encode())
+        files = f"{repository.say('ls-tree', self._base)}\n100644 blob {blob}\t{name}\n"
+        tree = repository.say("mktree", given=files.encode())
+        commit = repository.commit_tree(name, tree, self._base)
+        enter_commit(self._root, commit, self._target, None, "")
+
+
 class Fleet:
     """Workers that each enter a branch, then need some time for the next one."""
 
     def __init__(self, root: Path, workers: int, bad: float) -> None:
         self.root, self.total = root, workers * ROUNDS
-        self._target, self._base = branch_of(root), base(root)
+        self._enter = Entering(root)
         self._numbers = iter(range(1, self.total + 1))
         every = round(100 / bad) if bad else 0
         self._bad = {*range(every // 2, self.total + 1, every)} if every else set[int]()
@@ -69,14 +86,6 @@ class Fleet:
             with self._lock:
                 number = next(self._numbers)
                 self._enter(f"{'bad' if number in self._bad else 'good'}-{number}")
-
-    def _enter(self, name: str) -> None:
-        repository = Git(self.root)
-        blob = repository.say("hash-object", "-w", "--stdin", given=name.encode())
-        files = f"{repository.say('ls-tree', self._base)}\n100644 blob {blob}\t{name}\n"
-        tree = repository.say("mktree", given=files.encode())
-        commit = repository.commit_tree(name, tree, self._base)
-        enter_commit(self.root, commit, self._target, None, "")
 
 
 def test_merges_per_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,3 +112,22 @@ def test_merges_per_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
                 assert fleet.bad == ended.get("returned", 0)
                 assert fleet.total == sum(ended.values())
                 assert "" == git(root, "status", "--porcelain")
+
+
+@pytest.mark.parametrize("seconds", LENGTHS)
+def test_sixteen_good_branches_against_one_check(tmp_path: Path, seconds: float) -> None:
+    root = merging_project(tmp_path / "p", check("tests", *python(SLEEPS), str(seconds)))
+    move_base(root)
+    begun = time.perf_counter()
+    subprocess.run([sys.executable, "-c", SLEEPS, str(seconds)], cwd=root, check=True)
+    once = time.perf_counter() - begun
+    enter = Entering(root)
+    for number in range(16):
+        enter(f"good-{number}")
+    begun = time.perf_counter()
+    MergeQueue(root, branch_of(root), SETTLED, say).empty()
+    taken = time.perf_counter() - begun
+
+    with topic("Sixteen good branches") as table:
+        table.add(f"check {seconds:g} s", "times one check", taken / once)
+    assert [("merged", 16)] == query(root, "SELECT state, count(*) FROM ralphgen_merges GROUP BY 1")
