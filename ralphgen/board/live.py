@@ -79,15 +79,12 @@ def holds_of(found: Mapping[int, Claim]) -> dict[int, Hold]:
     }
 
 
-LOOPS = "loop"
+LOOPS, SPECUM = "loop", "specum"
 PACE = 2.0
 """Seconds between two checks of many files, and of a database server that sent no notice."""
-MOST_FOLLOWED = 64
-"""Watched sessions, at most."""
-SPECUM = "specum"
+MOST_FOLLOWED = 64  # sessions
 SCHEMA = "SELECT name, sql FROM sqlite_master"
 DISCIPLINES = "SELECT * FROM disciplines"
-"""Rows that users edit, besides the schema."""
 SNAPSHOT = "SELECT pg_catalog.pg_current_snapshot()::text"
 """A value that differs after any write in the database cluster."""
 
@@ -123,7 +120,7 @@ class ChangeWatch:
         self._clock = clock
         self._next = float("-inf")
         self._marks: dict[str, object] = {}  # by section
-        self._followed: dict[str, tuple[Path, object]] = {}  # folder, and mark of the last PACE
+        self._followed: dict[str, Path] = {}
         self._loops: Sequence[StoredLoop] = ()
         self._generated: Sequence[object] = ()
         self._specs: Sequence[object] = ()
@@ -137,8 +134,7 @@ class ChangeWatch:
     def listening(self) -> Iterator[None]:
         """Within the block, detect our own writes to a database server at the next check.
 
-        Does nothing without a server, or if it passes on no notices: then a check within `PACE`
-        seconds detects the write, as it detects writes of others.
+        Without a server that passes notices on, writes are found as those of others are.
         """
         over = Event()
         if not isinstance(self._place(), Path):
@@ -150,15 +146,13 @@ class ChangeWatch:
 
     def follow(self, session_id: str) -> None:
         """Watch the stream of a session from now on; limited to the latest sessions."""
-        known = self._followed.pop(session_id, None)
-        if known is None:
-            folder = session_folder(self._root, session_id)
-            if folder is None:
-                return
-            known = folder, _stream(folder)
+        folder = session_folder(self._root, session_id)
+        if folder is None:
+            return
+        if self._followed.pop(session_id, None) is None:
             names = stream_name(session_id), tree_name(session_id)
-            self._marks |= dict.fromkeys(names, known[1])
-        self._followed[session_id] = known
+            self._marks |= dict.fromkeys(names, _stream(folder))
+        self._followed[session_id] = folder
         if len(self._followed) > MOST_FOLLOWED:
             del self._followed[next(iter(self._followed))]
 
@@ -174,11 +168,9 @@ class ChangeWatch:
 
     def _look(self, *, fully: bool) -> dict[str, object]:
         """Return the marks as of now; they differ after any write that a section could show."""
-        streams = {one: _stream(folder) for one, (folder, _) in self._followed.items()}
         slowly = self._clock() >= self._next
         if slowly:
             self._next = self._clock() + PACE
-            self._followed = {one: (self._followed[one][0], streams[one]) for one in streams}
             self._loops = stored_loops(self._root)
             self._generated = [*map(_stamp, _generated_files(self._root / FOLDER))]
             specum = specum_settings(self._root)
@@ -207,9 +199,15 @@ class ChangeWatch:
             "sessions": (database, _stamp(sessions_folder(self._root)), self._sessions),
             "specs": (settings, self._specs),
             LOOPS: [(one.path, one.running, _stamp(one.path)) for one in self._loops],
-            **{stream_name(one): mark for one, mark in streams.items()},
-            **{tree_name(one): mark for one, (_, mark) in self._followed.items()},
+            **self._look_at_streams(slowly=slowly),
         }
+
+    def _look_at_streams(self, *, slowly: bool) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for one, folder in self._followed.items():
+            mark, tree = _stream(folder), tree_name(one)
+            found |= {stream_name(one): mark, tree: mark if slowly else self._marks[tree]}
+        return found
 
     def _place(self) -> object:
         """Return the path of the database, or its place on a server."""
@@ -329,7 +327,6 @@ def _stamp(path: Path) -> tuple[object, ...]:
 UNTITLED = "Project"
 SOON = 0.5  # seconds before an expensive fact is read, so that pages come first
 Value = TypeVar("Value")
-Result = TypeVar("Result")
 
 
 class Board:
@@ -447,27 +444,27 @@ def has_tables_alone(root: Path) -> bool:
 
 
 INTERVAL = 0.25  # seconds between checks, while a stream is open
+GLANCE = 0.05  # seconds until a stream finds what a check has found
 BEAT = 15.0  # seconds between signs of life in a silent stream
 
 
 class Events:
-    """The open streams; they share one check of the project every quarter of a second.
+    """The open streams, which share one check of the project every quarter of a second.
 
-    A listener keeps only a number, so that unread changes do not pile up. Everything here belongs
-    to the event loop.
+    Each keeps only a number, so that unread changes do not pile up. Everything here belongs to the
+    event loop.
     """
 
     def __init__(self, board: Board) -> None:
-        """Start without a listener."""
+        """Start without a stream."""
         self._board = board
-        self._listeners: set[asyncio.Event] = set()
+        self._open = 0
         self._checking: asyncio.Task[None] | None = None
-        self._closed = False
 
     def close(self) -> None:
-        """End every stream, and let no new one begin."""
-        self._closed = True
-        self._wake()
+        """End every stream."""
+        if self._checking is not None:
+            self._checking.cancel()
 
     async def answer(self, request: Request) -> Response:
         """Return a stream; it ends when its client leaves or reads nothing, or the board ends."""
@@ -479,52 +476,35 @@ class Events:
         return StreamingResponse(self._stream(number), media_type=kind)
 
     async def _stream(self, seen: int) -> AsyncIterator[str]:
-        """Yield the changes after the last one that the page has shown."""
-        woken = asyncio.Event()
-        self._listeners.add(woken)
-        if self._checking is None:
+        """Yield the changes after `seen`, until checks end; after a failure, pages reconnect."""
+        self._open += 1
+        if self._checking is None or self._checking.done():
             self._checking = asyncio.create_task(self._check())
+        checking, beat = self._checking, time.monotonic() + BEAT
         try:
             yield ": begin\n\n"
-            while not self._closed:
-                woken.clear()
+            while not checking.done():
                 number, sections = self._board.changed_since(seen)
                 if sections:
-                    seen = number
-                    data = json.dumps({"sections": sections})
+                    seen, data = number, json.dumps({"sections": sections})
                     yield f"id: {number}\nevent: changed\ndata: {data}\n\n"
-                    continue
-                try:
-                    await asyncio.wait_for(woken.wait(), BEAT)
-                except TimeoutError:
+                elif time.monotonic() >= beat:
                     yield ": beat\n\n"
+                else:
+                    await asyncio.wait([checking], timeout=GLANCE)
+                    continue
+                beat = time.monotonic() + BEAT
         finally:
-            self._listeners.discard(woken)
+            self._open -= 1
 
     async def _check(self) -> None:
-        """Wake the listeners after each check that found something, until there are none.
-
-        If a check fails, the next listener starts another one.
-        """
-        last = self._board.changed_since(0)
-        try:
-            with self._board.listening():
-                while self._listeners and not self._closed:
-                    await asyncio.sleep(INTERVAL)
-                    await in_thread(self._board.check)
-                    found = self._board.changed_since(0)
-                    if found != last:
-                        last = found
-                        self._wake()
-        finally:
-            self._checking = None
-
-    def _wake(self) -> None:
-        for woken in self._listeners:
-            woken.set()
+        with self._board.listening():
+            while self._open:
+                await asyncio.sleep(INTERVAL)
+                await in_thread(self._board.check)
 
 
-async def in_thread(work: Callable[[], Result]) -> Result:
+async def in_thread(work: Callable[[], Value]) -> Value:
     """Return or raise the result of `work`.
 
     The work continues if no request waits for it any more, but ends with the process: a pool's
@@ -533,9 +513,9 @@ async def in_thread(work: Callable[[], Result]) -> Result:
     return await asyncio.wrap_future(begun(work))
 
 
-def begun(work: Callable[[], Result]) -> "Future[Result]":
+def begun(work: Callable[[], Value]) -> "Future[Value]":
     """Start `work` in a thread that ends with the process, and return its future."""
-    future: Future[Result] = Future()
+    future: Future[Value] = Future()
     future.set_running_or_notify_cancel()
 
     def run() -> None:
