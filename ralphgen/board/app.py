@@ -6,8 +6,7 @@ import signal
 import socket
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -40,10 +39,9 @@ LAST_WORDS = 2
 
 
 class Site:
-    """The board over HTTP; `app` answers requests. All of it belongs to the event loop."""
+    """The screens, assets and events of a board; all of it belongs to the event loop."""
 
     def __init__(self, board: Board) -> None:
-        """Build the routes for a project's board."""
         events, desk = Events(board), Desk(board, inbox.badge)
         self.close = events.close
         self.app = Starlette(
@@ -77,7 +75,8 @@ def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
     another one whenever one was used. Raises `ProjectError` if the config's port is taken.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
-    with _listening(_port(root)) as listening, quiet_log():
+    quiet_log()
+    with _listening(root) as listening:
         server = BoardServer(root, listening, announce)
         for number in (signal.SIGINT, signal.SIGTERM):  # before the address is announced
             signal.signal(number, server.handle_exit)
@@ -88,17 +87,13 @@ def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
         server.run([listening])
 
 
-def _port(root: Path) -> int:
-    """Return the port in the config, or 0 for any, also if the config is invalid."""
+def _listening(root: Path) -> socket.socket:
+    """Listen on the port in the config, or on any; an invalid config has none."""
+    port = 0
     try:
-        config = project_config(root)
+        port = project_config(root).values.board.port or 0
     except ProjectError as error:
         say(f"warning: {plain(error.problems[0].text)}: the board uses any free port")
-        return 0
-    return config.values.board.port or 0
-
-
-def _listening(port: int) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
@@ -108,15 +103,11 @@ def _listening(port: int) -> socket.socket:
 
 
 class BoardServer(uvicorn.Server):
-    """Serves the board on a socket; `address` lets one browser in, and then leads nowhere.
-
-    `announce` is called with another one whenever the last was used.
-    """
+    """Serves the board on a socket; `address` lets one browser in, and then leads nowhere."""
 
     def __init__(
         self, root: Path, listening: socket.socket, announce: Callable[[str], None]
     ) -> None:
-        """Make the secrets; nothing is answered before it runs."""
         self._site = Site(Board(root))
         self.guard = AccessGuard(self._site.app, listening.getsockname()[1], announce)
         self.address = self.guard.opening(announced=True)
@@ -148,19 +139,11 @@ class BoardServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-@contextmanager
-def quiet_log() -> Iterator[None]:
+def quiet_log() -> None:
     """Show only unexplained errors of uvicorn and asyncio, in two lines each."""
-    loggers, crashes = [logging.getLogger(name) for name in LOGGERS], _Crashes()
-    for logger in loggers:
-        logger.addHandler(crashes)
+    for logger in map(logging.getLogger, LOGGERS):
+        logger.handlers = [_Crashes()]
         logger.propagate = False
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeHandler(crashes)
-            logger.propagate = True
 
 
 class _Crashes(logging.Handler):

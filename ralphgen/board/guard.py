@@ -47,13 +47,10 @@ class BoundedConnection(H11Protocol):
 
 def end_waiting(connections: Iterable[object], now: float) -> None:
     """End the connections that wait too long, and the oldest of too many, without the rest."""
-    waiting: list[BoundedConnection] = []
-    for one in connections:
-        if isinstance(one, BoundedConnection) and one.is_waiting:
-            waiting.append(one)
-        elif isinstance(one, BoundedConnection):
-            one.since = now
-    waiting.sort(key=lambda one: one.since)
+    known = [one for one in connections if isinstance(one, BoundedConnection)]
+    for one in known:
+        one.since = one.since if one.is_waiting else now
+    waiting = sorted((one for one in known if one.is_waiting), key=lambda one: one.since)
     late = sum(now - one.since > PATIENCE for one in waiting)
     for one in waiting[: max(late, len(waiting) - MOST_WAITING)]:
         one.transport.abort()
@@ -61,7 +58,7 @@ def end_waiting(connections: Iterable[object], now: float) -> None:
 
 LOOPBACK = "127.0.0.1"
 SECRET_BYTES = 32
-OPEN = "open"
+OPEN, SAFE = "open", ("GET", "HEAD")
 CLOSED = """\
 this board admits only known browsers: open the address that "ralphgen board" printed last,
 or run "ralphgen board" in the project, which opens it
@@ -69,9 +66,7 @@ or run "ralphgen board" in the project, which opens it
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 OWN_END, OTHER_END, STATE, USER, INODE = 1, 2, 3, 7, 9
 """The positions of the words of a row; both ends are an address and a port, in hex."""
-SAFE = ("GET", "HEAD")
-LISTENS = "0A"
-NOBODY = -1
+LISTENS, NOBODY = "0A", -1
 ROOT = 0  # who may do everything anyway, and passes on what comes from outside of a container
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -93,11 +88,11 @@ class AccessGuard:
 
     Opening a one-time address sets a cookie, and the cookie grants access, unless another user
     sends it: every user of the machine can read the command line of a browser, and a browser sends
-    its cookies for an address to every port of it.
+    its cookies for an address to every port of it. `announce` receives a new address after one is
+    used.
     """
 
     def __init__(self, app: ASGIApp, port: int, announce: Callable[[str], None]) -> None:
-        """Guard the app at `port`; `announce` receives a new address after one is used."""
         self._app = app
         self._port = port
         self._announce = announce
@@ -191,14 +186,15 @@ def _users_at(port: int, own: int) -> set[int] | None:
 
     A socket without a process counts as `NOBODY`. Returns None if the machine does not tell.
     """
-    found: set[int] = set()
-    tells = False
+    rows: list[list[str]] = []
     for table in TABLES:
         with suppress(OSError):
-            for row in Path(table).read_text(encoding="ascii").splitlines()[1:]:
-                words = row.split()
-                ends = words[OWN_END][-5:], words[OTHER_END][-5:]
-                tells = tells or (ends[0] == f":{own:04X}" and words[STATE] == LISTENS)
-                if ends == (f":{port:04X}", f":{own:04X}"):
-                    found.add(int(words[USER]) if words[INODE] != "0" else NOBODY)
-    return found if tells else None
+            rows += map(str.split, Path(table).read_text(encoding="ascii").splitlines()[1:])
+    here, there = f":{own:04X}", f":{port:04X}"
+    if not any(row[OWN_END].endswith(here) and row[STATE] == LISTENS for row in rows):
+        return None
+    return {
+        int(row[USER]) if row[INODE] != "0" else NOBODY
+        for row in rows
+        if row[OWN_END].endswith(there) and row[OTHER_END].endswith(here)
+    }

@@ -11,8 +11,8 @@ from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from threading import Event, Lock, Thread, Timer
-from typing import Any, NamedTuple, TypeVar
+from threading import Event, Lock, RLock, Thread, Timer
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -56,27 +56,10 @@ MOST = 5_000
 """Claims to check, the ones with the latest leases: each may look up a process."""
 
 
-class Hold(NamedTuple):
-    """A claim that was not released: whether it is `live`, and has `begun` the task."""
-
-    session: str
-    since: str
-    live: bool
-    begun: bool
-
-
 def read_claims(reader: RecordReader) -> dict[int, Claim]:
     """Return the unreleased claims, by task; none if the database does not keep such claims."""
     names = column_names(reader.connection, "ralphgen_claims")
     return claims(reader.connection, MOST) if {*COLUMNS.split(", ")} <= {*names} else {}
-
-
-def holds_of(found: Mapping[int, Claim]) -> dict[int, Hold]:
-    """Return the current state of claims, by task."""
-    return {
-        task: Hold(line(one.session), line(one.taken), is_live(one), one.began is not None)
-        for task, one in found.items()
-    }
 
 
 LOOPS, SPECUM = "loop", "specum"
@@ -111,19 +94,18 @@ class ChangeWatch:
     much, but it would keep the last writer from removing `-wal`, and would lose its locks whenever
     another part of this process reads the database without a trace. The time of a file does not
     distinguish two writes in quick succession, so a file counts as changed once more when it has
-    settled. `clock` counts seconds. One thread at a time may call the methods.
+    settled. The project in `root` need not be complete, and `clock` counts seconds. One thread at
+    a time may call the methods.
     """
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """Watch the project in `root`, which need not be complete."""
         self._root = root
         self._clock = clock
         self._next = float("-inf")
         self._marks: dict[str, object] = {}  # by section
         self._followed: dict[str, Path] = {}
         self._loops: Sequence[StoredLoop] = ()
-        self._generated: Sequence[object] = ()
-        self._specs: Sequence[object] = ()
+        self._files: tuple[object, object] = (), ()  # of the generated ones, and of specs
         self._sessions: dict[str, tuple[object, object, bool]] = {}
         self._read: object = None  # the state in which the database was read
         self._database: tuple[object, object, Sequence[Claim]] = ("", "", ())
@@ -172,9 +154,9 @@ class ChangeWatch:
         if slowly:
             self._next = self._clock() + PACE
             self._loops = stored_loops(self._root)
-            self._generated = [*map(_stamp, _generated_files(self._root / FOLDER))]
-            specum = specum_settings(self._root)
-            self._specs = [*map(_stamp, spec_files(self._root, specum))] if specum else ()
+            files, specum = _generated_files(self._root / FOLDER), specum_settings(self._root)
+            of_specs = spec_files(self._root, specum) if specum else ()
+            self._files = [*map(_stamp, files)], [*map(_stamp, of_specs)]
             self._look_at_sessions()
         before, place = self._database, self._place()
         if isinstance(place, Path):
@@ -185,11 +167,12 @@ class ChangeWatch:
         database, facts, taken = self._database
         if slowly or self._database is not before:
             self._live = [*map(is_live, taken)]
-        home, folder = project_home(self._root), self._root / FOLDER
+        folder, (generated, specs) = self._root / FOLDER, self._files
         recipes = [(one.name, _stamp(one)) for one in _entries(self._root / RECIPES)]
         settings = (facts, _stamp(self._root / CONFIG), recipes)
-        notes = [_stamp(home / ".ralph" / name) for name in (PROGRESS, LEARNINGS)]
-        drift = (settings, _stamp(folder / MANIFEST), _stamp(folder), self._generated)
+        ralph = project_home(self._root) / ".ralph"
+        notes = _stamp(ralph / PROGRESS), _stamp(ralph / LEARNINGS)
+        drift = (settings, _stamp(folder / MANIFEST), _stamp(folder), generated)
         return {
             "status": (database, settings, notes, self._live),
             "matrix": settings,
@@ -197,7 +180,7 @@ class ChangeWatch:
             "record": (database, settings),
             "attention": (database, drift),
             "sessions": (database, _stamp(sessions_folder(self._root)), self._sessions),
-            "specs": (settings, self._specs),
+            "specs": (settings, specs),
             LOOPS: [(one.path, one.running, _stamp(one.path)) for one in self._loops],
             **self._look_at_streams(slowly=slowly),
         }
@@ -225,10 +208,7 @@ class ChangeWatch:
                         self._has_notice = notices.wait(PACE) or self._has_notice
 
     def _look_at_file(self, path: Path) -> None:
-        """Read the schema, the disciplines and the claims again if the database has changed.
-
-        Agents rarely write the first two.
-        """
+        """Read the schema, the disciplines and the claims again if the database has changed."""
         log = _stamp(path.with_name(f"{path.name}-wal"))
         # Opening the database creates an empty log, and the last process to close it removes it.
         state = _stamp(path), log if log[1:2] != (0,) else None
@@ -338,7 +318,6 @@ class Board:
     """
 
     def __init__(self, root: Path) -> None:
-        """Start with nothing read."""
         self.root = root
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         self.session = f"board-{moment}-{secrets.token_hex(4)}"
@@ -347,19 +326,16 @@ class Board:
         self.is_checking: Callable[[int], bool] = lambda _task: False
         self._watch = ChangeWatch(root)
         self.listening = self._watch.listening  # for one caller at a time
-        self._noting = Lock()
-        self._changes: tuple[int, Mapping[str, int]] = 1, {}  # the last one, also by section
+        self._noting = RLock()
+        self._changes: Mapping[str, int] = {}  # the number of the last one, by section
         self._reading: dict[tuple[str, object], Lock] = {}
         self._kept: dict[tuple[str, object], tuple[int, Any]] = {}
         self._coming: set[tuple[str, object]] = set()
 
     def check(self, *, fully: bool = False) -> None:
-        """Note which sections have changed since the last check.
-
-        With `fully`, the check also asks a database server that has announced nothing.
-        """
+        """Note changes since the last check; `fully` asks even a silent database server."""
         with self._noting:
-            self._count(self._watch.changed(fully=fully))
+            self.note(*self._watch.changed(fully=fully))
 
     def follow(self, session_id: str) -> None:
         """Announce new events of a session from now on, because a page shows it."""
@@ -368,19 +344,18 @@ class Board:
 
     def changed_since(self, number: int) -> tuple[int, tuple[str, ...]]:
         """Return the number of the last change, and the sections changed after `number`."""
-        latest, sections = self._changes
-        return latest, tuple(name for name, last in sections.items() if last > number)
+        changes = self._changes
+        latest = max(changes.values(), default=1)
+        return latest, tuple(name for name, last in changes.items() if last > number)
 
     def note(self, *sections: str) -> None:
         """Count a change of these sections."""
         with self._noting:
-            self._count(sections)
+            number = 1 + max(self._changes.values(), default=1)
+            self._changes = {**self._changes, **dict.fromkeys(sections, number)}
 
     def kept(self, section: str, read: Callable[[Path], Value]) -> Value:
-        """Return what `read` returned at the last change of sections; read it once per change.
-
-        Spaces separate the names of several sections.
-        """
+        """Return the result of `read`, called once per change of the sections (with spaces)."""
         key = (section, read.__qualname__)
         with self._reading.setdefault(key, Lock()):
             number = self._last(section)
@@ -403,30 +378,24 @@ class Board:
             if known is None or known[1] != value:
                 self.note(announce)
 
-        if known is None or known[0] != self._last(section):
-            with self._noting:
-                is_first = key not in self._coming
+        with self._noting:
+            is_new = known is not None and known[0] == self._last(section)
+            if not is_new and key not in self._coming:
                 self._coming.add(key)
-            if is_first:
                 reading = Timer(SOON, read_later)
                 reading.daemon = True
                 reading.start()
         return None if known is None else known[1]
 
-    def _count(self, sections: Sequence[str]) -> None:
-        if sections:
-            number, last = self._changes[0] + 1, self._changes[1]
-            self._changes = number, {**last, **dict.fromkeys(sections, number)}
-
     def _last(self, sections: str) -> int:
-        return max(self._changes[1].get(one, 0) for one in sections.split())
+        return max(self._changes.get(one, 0) for one in sections.split())
 
 
 def project_title(root: Path, other: str = UNTITLED) -> str:
-    """Return the title of a project; the name of its folder may differ from clone to clone.
+    """Return the title of a project, or `other` if it has tables alone.
 
-    A project with tables alone has no title: then it is `other`. Raises `ProjectError` if the
-    database cannot be read.
+    The name of its folder may differ from clone to clone. Raises `ProjectError` if the database
+    cannot be read.
     """
     if has_tables_alone(root):
         return line(other)
@@ -444,7 +413,7 @@ def has_tables_alone(root: Path) -> bool:
 
 
 INTERVAL = 0.25  # seconds between checks, while a stream is open
-GLANCE = 0.05  # seconds until a stream finds what a check has found
+GLANCE = 0.1  # seconds until a stream finds what a check has found
 BEAT = 15.0  # seconds between signs of life in a silent stream
 
 
@@ -456,7 +425,6 @@ class Events:
     """
 
     def __init__(self, board: Board) -> None:
-        """Start without a stream."""
         self._board = board
         self._open = 0
         self._checking: asyncio.Task[None] | None = None

@@ -9,12 +9,12 @@ from dataclasses import asdict
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -40,33 +40,22 @@ MOST_KEPT = 64  # results that wait for their page
 MOST_NEWS = 8  # results that no request waits for
 MACROS = ("ui", "forms", "charts", "diff")
 TINTS = 8  # colours of disciplines
-MINUTE, HOUR, DAY = 60, 3_600, 86_400  # seconds
-FRAME = "page.html.jinja"  # of all pages
-BADGE, SAID = "badge", "said"  # its own parts
-OF_TASKS = (("/", "Inbox"), ("/tasks", "Tasks"))
+MINUTE = 60  # seconds
+AGES = ((86_400, "d"), (3_600, "h"), (MINUTE, "min"))
+FRAME, BADGE, SAID = "page.html.jinja", "badge", "said"  # of all pages, and its own parts
 OF_ALL = (("/agents", "Agents"), ("/project", "Project"))
-PLACES = (*OF_TASKS, *OF_ALL)
+PLACES = (("/", "Inbox"), ("/tasks", "Tasks"), *OF_ALL)
 NOTHING = "There is nothing at this address."
 
 
 class Renderer(RendererHTML):
-    """Renders Markdown of agents: links open nothing else, and images are links."""
+    """Renders images in the Markdown of agents as links."""
 
-    def image(self, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType) -> str:
+    def image(self, tokens: Sequence[Token], at: int, *rest: Any) -> str:
         """Return an image as a link with its text."""
-        token = tokens[at]
-        text = self.renderInlineAsText(token.children or [], options, env)
-        address = token.attrGet("src")
-        return Markup('<a href="{}" rel="noopener noreferrer">{}</a>').format(
-            address, text or address
-        )
-
-    def link_open(
-        self, tokens: Sequence[Token], at: int, options: OptionsDict, env: EnvType
-    ) -> str:
-        """Return the beginning of a link without a referrer."""
-        tokens[at].attrSet("rel", "noopener noreferrer")
-        return self.renderToken(tokens, at, options, env)
+        address = tokens[at].attrGet("src")
+        text = self.renderInlineAsText(tokens[at].children or [], *rest) or address
+        return Markup('<a href="{}">{}</a>').format(address, text)
 
 
 @cache
@@ -75,9 +64,13 @@ def _markdown() -> MarkdownIt:
 
 
 def markdown(value: object) -> Markup:
-    """Return a stored text as HTML; raw HTML in it is shown as text."""
+    """Return a stored text as HTML with links that tell no site where they were.
+
+    Raw HTML in it is shown as text.
+    """
     text = "" if value is None else str(value)
-    return Markup(_markdown().render(text.translate(HALVES)))
+    html = _markdown().render(text.translate(HALVES))
+    return Markup(html.replace("<a href=", '<a rel="noopener noreferrer" href='))
 
 
 def local(value: object) -> datetime | None:
@@ -103,26 +96,21 @@ def ago(value: object) -> str:
     if found is None:
         return line(value)
     seconds = (datetime.now(found.tzinfo) - found).total_seconds()
-    for unit, words in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
-        if seconds >= unit:
-            return f"{int(seconds // unit)} {words} ago"
-    return "now"
+    ages = (f"{int(seconds // unit)} {name} ago" for unit, name in AGES if seconds >= unit)
+    return next(ages, "now")
 
 
 def took(seconds: float | None) -> str:
     """Return a duration, such as "12 min" or "1 h 5 min"; empty if it is unknown."""
-    if seconds is None:
-        return ""
-    if seconds < MINUTE:
-        return f"{int(seconds)} s"
+    if seconds is None or seconds < MINUTE:
+        return "" if seconds is None else f"{int(seconds)} s"
     hours, minutes = divmod(int(seconds // MINUTE), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def tint(name: object) -> str:
     """Return the class of the colour of a discipline, always the same for a name."""
-    digest = sha256(str(name).encode("utf-8", "surrogateescape")).digest()
-    return f"tint-{digest[0] % TINTS}"
+    return f"tint-{sha256(str(name).encode('utf-8', 'surrogateescape')).digest()[0] % TINTS}"
 
 
 @cache
@@ -164,7 +152,6 @@ class Desk:
     """
 
     def __init__(self, board: Board, badge: Callable[[Board], int]) -> None:
-        """Start with no results to show."""
         self.board = board
         self.root = board.root
         self._badge = badge
@@ -191,12 +178,11 @@ class Desk:
         `outcome` that is not ok keeps a form as typed: 409 if it is stale, else 400.
         """
         query = query_of(request)
-        part = query.get("part", "")
+        part = request.state.part = query.get("part", "")
         notice = outcome or self._kept.pop(query.get("notice", ""), None)
         if notice is None and part in {"", SAID} and self._news:
             notice = self._news.popleft()
         values = request.state.page = {"title": title, "notice": notice}
-        request.state.part = part
 
         def draw() -> str:
             self.board.check(fully=True)  # a page shows the decision before it
@@ -208,22 +194,17 @@ class Desk:
         return HTMLResponse(await in_thread(draw), _status(outcome))
 
     def _frame(self, request: Request, part: str = "") -> dict[str, object]:
-        """Return what the header shows on each page; a part has no header."""
+        """Return the values of the header; other parts of a page lack it."""
         alone, title, badge = has_tables_alone(self.root), self.root.name, 0
         if part not in {"", BADGE}:
             return {"alone": alone}
         with suppress(RalphgenError):
             title = project_title(self.root, title)
-        if not alone:
-            with suppress(RalphgenError, ToolError):
-                badge = self._badge(self.board)
-        return {
-            "project": title,
-            "alone": alone,
-            "places": OF_ALL if alone else PLACES,
-            "here": f"/{request.url.path[1:].partition('/')[0]}",
-            "badge": badge,
-        }
+        with suppress(RalphgenError, ToolError):
+            badge = 0 if alone else self._badge(self.board)
+        here = f"/{request.url.path[1:].partition('/')[0]}"
+        places = OF_ALL if alone else PLACES
+        return {"project": title, "alone": alone, "places": places, "here": here, "badge": badge}
 
     async def decide(
         self, request: Request, act: Callable[[Form], ActionResult], then: str
@@ -237,8 +218,7 @@ class Desk:
         try:
             outcome = await in_thread(lambda: act(form))
         except RalphgenError as error:
-            problems = fieldless(error.problems)
-            outcome = ActionResult(False, "nothing was changed", (), problems)
+            outcome = ActionResult(False, "nothing was changed", (), fieldless(error.problems))
         except ToolError as error:
             outcome = ActionResult(False, line(error, 500))
         return self.answered(request, outcome, then)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.board.inbox import items_of
-from ralphgen.board.live import LOOPS, holds_of, read_claims
+from ralphgen.board.live import LOOPS, read_claims
 from ralphgen.board.render import Desk
 from ralphgen.board.text import line, natural, number_of, query_of
 from ralphgen.kits.project import Project
@@ -175,11 +175,12 @@ class TaskList:
         waits = {**dict.fromkeys(self.unmerged, ()), **self.waits_for}
         self._waiting = claims.waiting(waits, waits.keys())
         self.circles = _circles(self.waits_for)
-        self.holds = holds_of(read_claims(rows))
-        sessions = dumps([hold.session for hold in self.holds.values()])
+        self.holds = read_claims(rows)
+        self.live = {task for task, hold in self.holds.items() if claims.is_live(hold)}
+        sessions = dumps([line(hold.session) for hold in self.holds.values()])
         sql = f"{AGENTS}{rows.connection.sql.among('id', 'text')}"
         self._agents = dict(rows.execute(sql, sessions)) if self.holds else {}
-        stale = {one for one, hold in self.holds.items() if hold.begun and not hold.live}
+        stale = {one for one in self.holds.keys() - self.live if self.holds[one].began is not None}
         self.states: Mapping[str, Collection[int]] = {
             STALE: {task for task in stale if status.get(task) == claims.IN_PROGRESS},
             ADRIFT: self.missing,
@@ -191,8 +192,7 @@ class TaskList:
         self.numbers = {task: at for at, task in enumerate(self.groups[NEXT], 1)}
         for task in sorted(status.keys() - self.numbers.keys(), key=self._urgency):
             group = GROUPS.get(status[task], OTHER)
-            is_live = task in self.holds and self.holds[task].live
-            if task in self.merging or (is_live and task not in needs and group != DONE):
+            if task in self.merging or (task in self.live and task not in needs and group != DONE):
                 group = PROGRESS
             elif task in needs:
                 group = NEEDS
@@ -262,9 +262,9 @@ class TaskList:
         number = self.numbers.get(task, 0) if group == NEXT else 0
         before = self.numbers[tasks[at - 1]] if number and at else number - 1
         after = self.numbers[tasks[at + 1]] if number and tasks[at + 1 :] else number + 1
-        hold = self.holds.get(task)
-        if hold and not hold.live and task not in self.states[STALE]:
-            hold = None
+        is_held = task in self.live or task in self.states[STALE]
+        hold = self.holds[task] if is_held else None
+        session = line(hold.session) if hold else ""
         in_needs = group == NEEDS and task in self.needs
         return {
             **record,
@@ -278,9 +278,9 @@ class TaskList:
             "down": min(after, len(self.numbers)),
             "reason": self._waits(task) if group == WAITS else self._words(group, task, record),
             "holds_up": self._waiting.get(task, 0),
-            "session": hold.session if hold else "",
-            "agent": (line(self._agents.get(hold.session)) or "a session") if hold else "",
-            "since": hold.since if hold else "",
+            "session": session,
+            "agent": (line(self._agents.get(session)) or "a session") if hold else "",
+            "since": line(hold.taken) if hold else "",
         }
 
     def _words(self, group: str, task: int, record: Record) -> Reason:

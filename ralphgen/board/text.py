@@ -21,10 +21,7 @@ WAS = "was."  # the beginning of a field that holds the text which its form was 
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """A problem with one field, such as `servers.0.command`; never with a secret in it.
-
-    The field is empty for a general problem.
-    """
+    """A problem, never with a secret in it, with a field such as `servers.0.command`, or none."""
 
     field: str
     text: str
@@ -56,10 +53,9 @@ def fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
 
 
 class Form:
-    """The fields of a form, in the order of sending."""
+    """The fields of a form, in the order of sending; a checkbox may occur several times."""
 
     def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
-        """Group the texts by name: a checkbox may occur several times."""
         self._texts: dict[str, list[str]] = {}
         for name, text in fields:
             self._texts.setdefault(name, []).append(text.replace("\r\n", "\n"))
@@ -136,10 +132,8 @@ def paragraph(value: object, most: int = LONG_TEXT) -> str:
 
 def moment(value: object) -> datetime | None:
     """Parse a stored date or time in any ISO form; None if it is invalid."""
-    if not isinstance(value, str):
-        return None
     try:
-        found = datetime.fromisoformat(value.strip())
+        found = datetime.fromisoformat(value.strip() if isinstance(value, str) else "")
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
         return None

@@ -202,7 +202,7 @@ def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
 
     with ExitStack() as stack:
         stack.enter_context(patch("ralphgen.board.app.show_crash", note))
-        stack.enter_context(quiet_log())
+        quiet_log()
         listening = stack.enter_context(socket.create_server((LOOPBACK, 0)))
         printed: list[str] = []
         server = BoardServer(root, listening, printed.append)

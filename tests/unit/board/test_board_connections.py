@@ -124,9 +124,9 @@ def test_who_is_kept_waiting_is_not_ended(hasty: Running, monkeypatch: pytest.Mo
 
 def test_what_nothing_has_explained_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     """The event loop logs failures to accept a connection."""
-    with quiet_log():
-        for name in ("asyncio", "uvicorn.error"):
-            error = OSError(24, "Too many open files")
-            logging.getLogger(name).error("socket.accept()", exc_info=error)
+    quiet_log()
+    for name in ("asyncio", "uvicorn.error"):
+        error = OSError(24, "Too many open files")
+        logging.getLogger(name).error("socket.accept()", exc_info=error)
 
     assert 2 * "error: too many open files\n" == capsys.readouterr().err
