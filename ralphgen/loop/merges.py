@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -82,6 +82,7 @@ from ralphgen.sessions.model import TaskClaim
 
 FIRST_WINDOW, LARGEST_WINDOW = 64, 256  # entries of one batch
 PUSHES = 5  # times that a round starts again because of other pushes
+RULES = ".gitattributes"
 REF = "refs/ralphgen/merges/"  # by number: the commit of an entry
 NOT_MERGED = "not merged"
 SHORT = 12  # characters of a commit id, as git abbreviates it in large repositories
@@ -271,6 +272,8 @@ class MergeQueue:
         self._allow_failing_base = allow_failing_base
         self._trust_edited = trust_edited
         self.window = FIRST_WINDOW
+        self._plain = ""  # a head of this round whose files and settings have no rules for merges
+        self._tree = ("", "")  # a head and its tree
         self._skipped: dict[int, str] = {}  # why entries wait that only the user can continue
         self._batch = 0
         self._failure: CheckFailure | None = None  # of the last run that failed
@@ -423,7 +426,7 @@ class MergeQueue:
 
         Raises `_BlockedError` and `_BehindError`.
         """
-        self._left_reason = ""
+        self._left_reason = self._plain = ""
         if not (entries := self._present()):
             return False
         try:
@@ -547,7 +550,9 @@ class MergeQueue:
         found = self._united(head, entry.work)
         if not isinstance(found, str):
             return found
-        if found == git.say("rev-parse", f"{head}^{{tree}}"):
+        if self._tree[0] != head:
+            self._tree = head, git.say("rev-parse", f"{head}^{{tree}}")
+        if found == self._tree[1]:
             return head
         changed = git.names("diff", "--name-only", "--no-renames", head, found)
         if refused := refused_files(self._root, changed, head, found):
@@ -559,7 +564,11 @@ class MergeQueue:
         message = message or f"Merge task {entry.task}"
         if entry.task is None:
             message = f"Merge {entry.work[:SHORT]}"
-        return git.commit_tree(_with_trailers(message, lines), found, head, entry.work)
+        made = git.commit_tree(_with_trailers(message, lines), found, head, entry.work)
+        self._tree = made, found
+        if self._plain == head and not any(PurePath(one).name == RULES for one in changed):
+            self._plain = made
+        return made
 
     def _united(self, head: str, work: str) -> str | Failed:
         """Return the tree of a merge, made without a checkout if possible, or its conflict."""
@@ -585,10 +594,15 @@ class MergeQueue:
 
         `git merge-tree` reads no `.gitattributes` of a commit, and drivers need a work tree.
         """
-        names = ("--", ":(glob)**/.gitattributes")
-        if not self._git.asked("grep", "--quiet", "-E", "merge|binary", head, *names).code:
+        if self._plain == head:
+            return False
+        words = ("grep", "--quiet", "-E", "merge|binary", head, "--", f":(glob)**/{RULES}")
+        if not self._git.asked(*words).code:
             return True
-        return not self._git.asked("config", "--get-regexp", r"^merge\..*\.driver$").code
+        if not self._git.asked("config", "--get-regexp", r"^merge\..*\.driver$").code:
+            return True
+        self._plain = head
+        return False
 
     def _title(self, task: int | None) -> str:
         if task is None:
