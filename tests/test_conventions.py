@@ -71,7 +71,6 @@ LAYERS = {
         ("board.live",),
         ("board.render",),
         ("board.charts", "board.diff", "board.disciplines", "board.matrix"),
-        ("board.discipline_forms",),
         ("board.nights",),
         ("board.troubles",),
         ("board.inbox",),
@@ -421,7 +420,7 @@ class TestDoors:
         outside = changers - {"ralphgen/emit/write.py"}
 
         assert {
-            "ralphgen/board/discipline_forms.py",  # takes back a config that it has made
+            "ralphgen/board/disciplines.py",  # takes back a config that it has made
             "ralphgen/agents/calls.py",  # a file for one call, in a folder of its own
             "ralphgen/ledger/undo.py",  # makes a file of lines that was removed
             "ralphgen/loop/record.py",  # removes its own files of loops long ago

@@ -1,308 +1,406 @@
-"""The disciplines with their texts, servers and tools, and their problems."""
+"""The disciplines: their texts, MCP servers and removed tools, the form on them, and its write."""
 
 import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Literal
 
-from ralphgen.board.text import line
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.board.text import WAS, ActionResult, FieldProblem, Form, fieldless, line
+from ralphgen.emit import workflows
+from ralphgen.emit.scaffold import CONFIG_TEXT
+from ralphgen.emit.trust import items_of
+from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
+from ralphgen.files import MARK, put
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS, project_config
-from ralphgen.project import disciplines
+from ralphgen.planning.policy import Catalog
+from ralphgen.planning.server import full_catalog
+from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import (
+    FILE,
     Config,
     DisciplineSettings,
+    NamedMcpServer,
     NamedRemoteServer,
     NamedServer,
+    config_lock,
     no_config,
     with_name,
+    without_name,
 )
-from ralphgen.project.database import Snapshot, open_database
+from ralphgen.project.database import ALONE, connected_database, open_database
+from ralphgen.project.disciplines import (
+    EXPECTED_REMOVALS,
+    KEY,
+    LIST_COLUMN,
+    REMOVALS_COLUMN,
+    SERVERS_COLUMN,
+    discipline_servers,
+    name_problem,
+    stored_entries,
+    stored_servers,
+    unreadable_override,
+)
 from ralphgen.project.model import Names
-from ralphgen.project.toml import TomlFile
-from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.processes.secrets import masked_arguments, masked_text
+from ralphgen.project.root import database_name
+from ralphgen.project.toml import KeyPath, TomlFile
+from ralphgen.project.toml_edit import LOSS, edited
+from ralphgen.runtime.errors import ToolError, one_line
+from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.processes.secrets import MASK, masked_arguments, masked_text
 from ralphgen.runtime.tasks.rows import decode_strings
 
-FIRST = ("description", "system_prompt", "skills", "conventions")
-"""The first columns, in this order; others follow in the order of the table."""
+Home = Literal["database", "config"]
+"""The place of a list; the same list in the other place applies too."""
+LISTS = (SERVERS_COLUMN, REMOVALS_COLUMN)
 SKILLS = "skills"
-OTHERWISE = {
+FIRST = ("description", "system_prompt", SKILLS, "conventions")
+"""The first columns, in this order; others follow in the order of the table."""
+NO_PROSE = {
     *("name", "display_name", "acronym", "icon", "color", "stack_id"),
-    *(
-        "image_path",
-        "crops",
-        "image_prompt",
-        disciplines.SERVERS_COLUMN,
-        *disciplines.EXPECTED_REMOVALS,
-    ),
+    *("image_path", "crops", "image_prompt", SERVERS_COLUMN, *EXPECTED_REMOVALS),
     *("discipline", "fingerprint", "edits", "disabled", "notice"),
 }
 """Columns that are no prose, are edited otherwise, or have the name of another field."""
-LONGEST = 60_000
-PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-TOKEN = re.compile(r"""(["'])(?:\\.|(?!\1).)*(?:\1|$)|[^\s\[\]{},:="']+|[\]}]""", re.DOTALL)
-IS_KEY = re.compile(r"\s*[:=]")
-KEY = re.compile(r"[A-Za-z_]{1,40}")
-ARGUMENTS = "args"
-TOLD = ("name", "command", ARGUMENTS)
-OPTION = "--?[A-Za-z][^=]*"  # the word behind it may be a credential
-"""Keys whose values are shown."""
-COVERED = "••••"
-
-
-@dataclass(frozen=True, slots=True)
-class ProseField:
-    """A column of a discipline and the text of its field; skills are listed one per line.
-
-    `problem` is the problem of the stored value. A value that is not `editable` is only displayed.
-    `typed` is the user's new text, None if it was not edited; `conflict` is set if the stored text
-    changed after the user read it.
-    """
-
-    column: str
-    text: str
-    problem: str = ""
-    editable: bool = True
-    typed: str | None = None
-    conflict: bool = False
-
-    @property
-    def shown(self) -> str:
-        """Return the field's current text."""
-        return self.text if self.typed is None else self.typed
-
-
-def prose_columns(columns: Sequence[Mapping[str, Any]], hidden: Sequence[str]) -> tuple[str, ...]:
-    """Return the text columns that the config does not hide, given the table's facts."""
-    covered = {entry.lower() for entry in hidden}
-    found = [
-        str(column["name"])
-        for column in columns
-        if re.search("text|char|clob|json|^$", str(column["type"]), re.IGNORECASE)
-        and not column["generated"]
-        and PLAIN.fullmatch(str(column["name"]))
-        and str(column["name"]).lower() not in OTHERWISE
-        and f"disciplines.{column['name']}".lower() not in covered
-    ]
-    return tuple(sorted(found, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
-
-
-def prose_fields(values: Mapping[str, str | bytes | None]) -> Iterator[ProseField]:
-    """Yield the fields of columns with these values."""
-    for column, value in values.items():
-        if isinstance(value, bytes):
-            yield ProseField(column, "", "it contains bytes, not text", editable=False)
-        elif value is not None and len(value) > LONGEST:
-            problem = f"it has {len(value):,} characters, more than {LONGEST:,}: edit it elsewhere"
-            yield ProseField(column, "", problem, editable=False)
-        elif column == SKILLS:
-            yield _skills(value)
-        else:
-            yield ProseField(column, _lines(value or ""))
-
-
-def stored_as(column: str, text: str) -> str:
-    """Return the value to store in a column for the text of its field."""
-    if column != SKILLS:
-        return text
-    lines = [line.strip() for line in text.split("\n")]
-    return json.dumps([line for line in lines if line], ensure_ascii=False)
-
-
-def without_values(stored: str | bytes | None) -> str:
-    """Return an invalid list of MCP servers without possible secrets."""
-    text = stored if isinstance(stored, str) else repr(stored)
-    return "".join(_covered(text[:LONGEST]))
-
-
-def _covered(text: str) -> Iterator[str]:
-    """Yield a text in which only keys and the values of visible keys are readable.
-
-    Only arguments are more than one word, and they end where an object begins: the next word may be
-    a key of a secret that lacks its colon. An argument is also covered if it looks like a
-    credential or follows an option.
-    """
-    end, key, option = 0, "", False
-    for token in TOKEN.finditer(text):
-        between = text[end : token.start()]
-        yield between
-        end, word = token.end(), token.group()
-        key = "" if "{" in between else key
-        option = option and bool(key)
-        if word in "]}":
-            key = ""
-            yield word
-        elif IS_KEY.match(text, end):
-            key = word.strip("\"'")
-            yield word if KEY.fullmatch(key) else COVERED
-        else:
-            is_shown = key in TOLD and word == masked_text(word) and not option
-            yield word if is_shown else COVERED
-            option = re.fullmatch(OPTION, word.strip("\"'")) is not None
-            key = key if key == ARGUMENTS else ""
-    yield text[end:]
-
-
-def _skills(value: str | None) -> ProseField:
-    found = decode_strings(value)
-    if found.readable:
-        return ProseField(SKILLS, "\n".join(_lines(one).replace("\n", " ") for one in found.values))
-    problem = "the stored value is not a list of strings: put one skill on each line"
-    return ProseField(SKILLS, _lines(value or ""), problem)
-
-
-def _lines(text: str) -> str:
-    """Return a text as a form sends it back."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-_KEY = secrets.token_bytes(32)
-"""A random key, so that a fingerprint reveals no secret. It ends with the process."""
-Home = Literal["database", "config"]
+LONGEST = 60_000  # characters of a text in a form
 RESERVED = tuple(kit.key for kit in KITS)
 """Reserved names of servers."""
-OTHER: Mapping[Home, Home] = {"database": "config", "config": "database"}
-COLUMNS = (disciplines.SERVERS_COLUMN, disciplines.REMOVALS_COLUMN)
-SHOWN = ("display_name",)
+TOP = "disciplines"
+RELOAD = "load the page again"
+NOTHING_SAVED = "nothing was saved"
+BOARD = "board"  # marks the board's edits in the journal
+PATIENCE = 5.0  # seconds that the user waits for other writers
+CHANGE = "UPDATE disciplines SET COLUMNS WHERE name = ?"
+SHORTEST_SECRET = 4  # characters; shorter values are part of many words
+COVERED = "••••"
+PART = re.compile(
+    r"""(["'](?:name|command|args|env|type|url|headers)["'](?=\s*:))"""
+    r"""|(["'])(?:\\.|(?!\2).)*(\2|\Z)|[^\s\[\]{},:="']+""",
+    re.DOTALL,
+)
+"""A known key of a server, or else a string or a word that may be secret."""
+_FINGERPRINT_KEY = secrets.token_bytes(32)  # random, so that a fingerprint reveals no secret
 
 
 @dataclass(frozen=True, slots=True)
-class StoredValue:
-    """A value as the database holds it: its SQLite type and its bytes, in the file's encoding."""
+class Server:
+    """One MCP server as the board shows it, or as a user typed it.
 
-    type: str
-    data: bytes = field(repr=False)
-    encoding: str
-
-    @property
-    def value(self) -> str | bytes | None:
-        """Return the value as sessions read it; a number is what stands for it."""
-        if self.type == "null":
-            return None
-        return self.data if self.type == "blob" else self.data.decode(self.encoding, "replace")
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A discipline's lists in one of the two places; None if a list is unreadable.
-
-    `also_disabled` are the tools in the column `disabled_tools`, which the board only shows.
-    """
-
-    servers: tuple[NamedServer, ...] | None = field(default=(), repr=False)
-    disabled: Names | None = ()
-    also_disabled: Names = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A discipline of the database; `columns` has its existing columns of `COLUMNS` and `SHOWN`."""
-
-    name: str
-    columns: Mapping[str, StoredValue]
-
-    def listed(self) -> tuple[Listed, tuple[Problem, ...]]:
-        """Return the servers and disabled tools of its columns, and why one cannot be read."""
-        found: list[NamedServer] | None = []
-        problems: list[Problem] = []
-        values = {column: stored.value for column, stored in self.columns.items()}
-        try:
-            text = values.get(disciplines.SERVERS_COLUMN)
-            found = [server for _, server in disciplines.stored_servers(self.name, text)]
-        except ProjectError as error:
-            found = None
-            problems += error.problems
-        entries, also = (
-            disciplines.stored_entries(column, values.get(column))
-            for column in disciplines.EXPECTED_REMOVALS
-        )
-        problems += [
-            disciplines.unreadable_override(self.name, column)
-            for column, one in zip(disciplines.EXPECTED_REMOVALS, (entries, also), strict=True)
-            if one is None
-        ]
-        servers = None if found is None else tuple(found)
-        return Listed(servers, entries, also or ()), tuple(problems)
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """All data at once: `rows` by name, and the config, empty if it has `problems`.
-
-    `homes` is, by column, the target of an edit: the column if it exists and can be written, else
-    the config. It does not matter if the config hides a column from the server, because sessions
-    use it.
-    """
-
-    rows: Mapping[str, Row]
-    homes: Mapping[str, Home]
-    config: TomlFile[Config] = field(repr=False)
-    problems: tuple[Problem, ...]
-    prose: Names = ()
-
-    def settings(self, discipline: str) -> DisciplineSettings:
-        """Return the config's settings of a discipline."""
-        return self.config.values.disciplines.get(discipline, DisciplineSettings())
-
-    def configured(self, discipline: str) -> Listed:
-        """Return the servers and disabled tools that the config lists."""
-        settings = self.settings(discipline)
-        named = (with_name(name, one) for name, one in settings.mcp_servers.items())
-        return Listed(tuple(named), tuple(settings.disable))
-
-
-@dataclass(frozen=True, slots=True)
-class ServerRow:
-    """One MCP server; `env` are the names of its variables, whose values are secrets.
-
-    `command` and `args` have masked credentials. For a remote server, `command` is its address, and
-    `env` are the names of headers. `place` is its location, for the user.
+    `args` are words as a shell reads them. `env` has names of variables with their new values, by
+    row of the form; an empty one keeps the current value. A remote server has its address as
+    command, and headers as variables. `was` is its key in the view that the user saw, if any.
     """
 
     name: str
     command: str
-    args: Names
-    env: Names
-    place: str
+    args: str = ""
+    env: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False)
+    was: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class DisabledRow:
-    """One entry that removes a tool, `"tool"` or `"kit:tool"`, and its location."""
+class ProseField:
+    """A column with prose: its stored text, and the text in its field; skills are one per line.
 
-    entry: str
-    place: str
+    `text` is None if the value is too long or not text. `conflict` is set if others changed a text
+    that the user edited.
+    """
+
+    column: str
+    text: str | None
+    shown: str = ""
+    problem: str = ""
+    conflict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class DisciplineView:
-    """A discipline: raw `name`, `shown` and `display_name` on one line.
+    """A discipline as its page shows it, without secrets.
 
-    An edit replaces `servers` and `disabled`, which are None if they are unreadable; it is written
-    to `servers_home` and `disabled_home`. The `other_` entries apply too, and are in the other
-    place. `problems` are those of its columns, and the `stored_` ones are their unreadable values,
-    without secrets. `prose` are its texts. `fingerprint` changes with each of these.
+    An edit replaces the lists `servers` and `disabled` in their homes. The `other_` entries apply
+    too, and are in the other place. An unreadable list is empty, and its `stored_` text is set. The
+    fingerprint changes with everything that an edit replaces or depends on.
     """
 
     name: str
     shown: str
     display_name: str
     servers_home: Home
-    servers: tuple[ServerRow, ...] | None
-    other_servers: tuple[ServerRow, ...]
+    servers: Mapping[str, Server]
+    other_servers: tuple[Server, ...]
     disabled_home: Home
-    disabled: tuple[DisabledRow, ...] | None
-    other_disabled: tuple[DisabledRow, ...]
+    disabled: Names
+    other_disabled: tuple[tuple[str, str], ...]
     problems: tuple[Problem, ...]
     prose: tuple[ProseField, ...]
     stored_servers: str
     stored_disabled: str
     fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A user's edit of a discipline; None leaves a list unchanged.
+
+    `servers` are by row of the form, `prose` by column. `fingerprint` is that of the view which the
+    user saw.
+    """
+
+    discipline: str
+    fingerprint: str
+    servers: Mapping[str, Server] | None = None
+    disabled: Names | None = None
+    prose: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(cls, form: Form) -> "Edit":
+        """Return the edit in a form: `edits` names the replaced lists, `prose` the columns."""
+        replaced = form.texts("edits")
+        return cls(
+            form.text("discipline"),
+            form.text("fingerprint"),
+            _typed_servers(form) if "servers" in replaced else None,
+            _typed_names(form) if "disabled" in replaced else None,
+            {column: form.text(column) for column in form.texts("prose")},
+        )
+
+
+def _typed_servers(form: Form) -> dict[str, Server]:
+    return {
+        number: Server(
+            name=row.get("name", "").strip(),
+            command=row.get("command", "").strip(),
+            args=row.get("args", ""),
+            env={
+                slot: (one.get("name", "").strip(), one.get("value", ""))
+                for slot, one in _rows(form, f"servers.{number}.env.").items()
+            },
+            was=row.get("was", ""),
+        )
+        for number, row in _rows(form, "servers.").items()
+    }
+
+
+def _rows(form: Form, start: str) -> dict[str, dict[str, str]]:
+    """Return the fields of each row by its number, without blank rows and those to remove."""
+    rows: dict[str, dict[str, str]] = {}
+    for name in form.names:
+        number, _, key = name.removeprefix(start).partition(".")
+        if name.startswith(start) and number.isdecimal():
+            rows.setdefault(number, {})[key] = form.texts(name)[0]
+    return {
+        number: row
+        for number, row in rows.items()
+        if any(map(str.strip, row.values())) and not row.get("remove")
+    }
+
+
+def _typed_names(form: Form) -> Names:
+    lines = map(str.strip, "\n".join(form.texts("disabled")).split("\n"))
+    return tuple(dict.fromkeys(filter(None, lines)))
+
+
+def typed_view(view: DisciplineView, form: Form) -> DisciplineView:
+    """Return a discipline with the typed texts of a form, without the values of variables."""
+    servers = {
+        number: replace(one, env={slot: (name, "") for slot, (name, _) in one.env.items()})
+        for number, one in _typed_servers(form).items()
+    }
+    prose = tuple(_typed_prose(one, form) for one in view.prose)
+    # Rows of the form refer to the lists that it was made from.
+    sent = form.text("fingerprint")
+    fingerprint = view.fingerprint if _is_of_same_lists(sent, view.fingerprint) else sent
+    disabled = _typed_names(form)
+    return replace(view, servers=servers, disabled=disabled, prose=prose, fingerprint=fingerprint)
+
+
+def _typed_prose(stored: ProseField, form: Form) -> ProseField:
+    """Return a field with its typed text, or with the text as stored now if it was not edited."""
+    read = (stored.text, *form.texts(f"{WAS}{stored.column}"))[-1]
+    typed = (read, *form.texts(stored.column))[-1]
+    if stored.text is None or typed is None or typed == read:
+        return stored
+    return replace(stored, shown=typed, conflict=stored.text not in (read, typed))
+
+
+def _is_of_same_lists(fingerprint: str, other: str) -> bool:
+    return fingerprint.partition(".")[0] == other.partition(".")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDiscipline:
+    """A discipline as the database and the config hold it.
+
+    `columns` has the SQLite type and the bytes of each column, in the `encoding` of the database.
+    `homes` is where each list is edited: in its column if that can be written, else in the config.
+    A column that the config hides counts too, because sessions use it.
+    """
+
+    name: str
+    columns: Mapping[str, tuple[str, bytes]] = field(repr=False)
+    encoding: str
+    homes: Mapping[str, Home]
+    prose: Names
+    config: TomlFile[Config] = field(repr=False)
+
+    @property
+    def settings(self) -> DisciplineSettings:
+        """The config's settings of the discipline."""
+        return self.config.values.disciplines.get(self.name, DisciplineSettings())
+
+    def value(self, column: str) -> str | bytes | None:
+        """Return a value as sessions read it; a number is the text that stands for it."""
+        kind, data = self.columns.get(column, ("null", b""))
+        if kind == "null":
+            return None
+        return data if kind == "blob" else data.decode(self.encoding, "replace")
+
+    def servers(self, home: Home) -> list[NamedServer]:
+        """Return the servers in one place; raises `ProjectError` if they are unreadable."""
+        if home == "config":
+            return [with_name(*one) for one in self.settings.mcp_servers.items()]
+        return [one for _, one in stored_servers(self.name, self.value(SERVERS_COLUMN))]
+
+    def view(self) -> DisciplineView:
+        """Return the discipline as its page shows it."""
+        shown, problems = one_line(self.name), list[Problem]()
+        named: dict[Home, list[NamedServer]] = {"database": [], "config": self.servers("config")}
+        try:
+            named["database"] = self.servers("database")
+        except ProjectError as error:
+            problems += error.problems
+        hidden = without_values(self.value(SERVERS_COLUMN)) if problems else ""
+        servers = {
+            home: [_shown_server(one, self._place(home, one.name)) for one in named[home]]
+            for home in named
+        }
+        stored = {one: stored_entries(one, self.value(one)) for one in EXPECTED_REMOVALS}
+        problems += [unreadable_override(self.name, one) for one in stored if stored[one] is None]
+        disable = self.config.place(TOP, self.name, "disable")
+        disabled: dict[str, list[tuple[str, str]]] = {
+            column: [(one, f'{column} of the discipline "{shown}"') for one in entries or ()]
+            for column, entries in stored.items()
+        }
+        in_config = [(one, disable) for one in self.settings.disable]
+        servers_home, disabled_home = (self.homes[column] for column in LISTS)
+        own, other = disabled[REMOVALS_COLUMN], in_config
+        if disabled_home == "config":
+            own, other = other, own
+        display_name = self.value("display_name")
+        return DisciplineView(
+            name=self.name,
+            shown=shown,
+            display_name=line(display_name if isinstance(display_name, str) else "") or shown,
+            servers_home=servers_home,
+            servers={
+                str(at): replace(one, was=str(at)) for at, one in enumerate(servers[servers_home])
+            },
+            other_servers=tuple(servers["config" if servers_home == "database" else "database"]),
+            disabled_home=disabled_home,
+            disabled=tuple(entry for entry, _ in own),
+            other_disabled=(*other, *disabled[LIST_COLUMN]),
+            problems=tuple(problems),
+            prose=tuple(_prose_field(column, self.value(column)) for column in self.prose),
+            stored_servers=hidden,
+            stored_disabled=(
+                str(self.value(REMOVALS_COLUMN)) if stored[REMOVALS_COLUMN] is None else ""
+            ),
+            fingerprint=f"{self._digest(*LISTS, config=True)}.{self._digest(*self.prose)}",
+        )
+
+    def _place(self, home: Home, server: str) -> str:
+        if home == "config":
+            return self.config.place(TOP, self.name, "mcp_servers", server)
+        return f'{SERVERS_COLUMN} of the discipline "{one_line(self.name)}"'
+
+    def _digest(self, *columns: str, config: bool = False) -> str:
+        settings = [self.homes, self.settings.model_dump()] if config else []
+        facts = repr([self.name, [self.columns.get(one) for one in columns], settings])
+        data = facts.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, key=_FINGERPRINT_KEY, digest_size=16).hexdigest()
+
+    def changes(self, edit: Edit) -> tuple[dict[str, str], DisciplineSettings, list[NamedServer]]:
+        """Return the changed columns, the settings, and the servers after a valid edit.
+
+        Raises `ProjectError` if sessions could not read the result.
+        """
+        values: dict[str, str] = {}
+        settings, wanted = self.settings, list[NamedServer]()
+        if edit.servers is not None:
+            home = self.homes[SERVERS_COLUMN]
+            try:
+                old = self.servers(home)
+            except ProjectError:
+                old = None
+            known = {str(at): one for at, one in enumerate(old or ())}
+            wanted = [_with_values(one, known.get(one.was)) for one in edit.servers.values()]
+            if home == "config":
+                by_name = {one.name: without_name(one) for one in wanted}
+                settings = settings.model_copy(update={"mcp_servers": by_name})
+            elif wanted != old:
+                values[SERVERS_COLUMN] = _json([one.model_dump() for one in wanted])
+            # Values that would stop a session are refused here, regardless of the earlier checks.
+            text = values.get(SERVERS_COLUMN, self.value(SERVERS_COLUMN))
+            discipline_servers(self.name, text, settings.mcp_servers, RESERVED)
+        if edit.disabled is not None:
+            home, names = self.homes[REMOVALS_COLUMN], list(edit.disabled)
+            entries = stored_entries(REMOVALS_COLUMN, self.value(REMOVALS_COLUMN))
+            if home == "config" and set(names) != set(settings.disable):
+                settings = settings.model_copy(update={"disable": names})
+            elif home == "database" and (entries is None or set(names) != set(entries)):
+                values[REMOVALS_COLUMN] = _json({KEY: names})
+        for column, text in edit.prose.items():
+            if text != _prose_field(column, self.value(column)).text:
+                lines = filter(None, map(str.strip, text.split("\n")))
+                values[column] = (
+                    json.dumps([*lines], ensure_ascii=False) if column == SKILLS else text
+                )
+        return values, settings, wanted
+
+
+def _shown_server(one: NamedServer, place: str) -> Server:
+    env = {str(slot): (name, "") for slot, name in enumerate(one.secrets)}
+    if isinstance(one, NamedRemoteServer):
+        return Server(one.name, one.address, "", env, place=place)
+    args = shlex.join(masked_arguments(one.args))
+    return Server(one.name, masked_text(one.command), args, env, place=place)
+
+
+def _prose_field(column: str, value: str | bytes | None) -> ProseField:
+    if isinstance(value, bytes):
+        return ProseField(column, None, problem="it contains bytes, not text")
+    text, problem = (value or "").replace("\r\n", "\n").replace("\r", "\n"), ""
+    if len(text) > LONGEST:
+        problem = f"it has {len(text):,} characters, more than {LONGEST:,}: edit it elsewhere"
+        return ProseField(column, None, problem=problem)
+    if column == SKILLS:
+        found = decode_strings(value)
+        problem = "the stored value is not a list of strings: put one skill on each line"
+        if found.readable:
+            text, problem = "\n".join(" ".join(one.splitlines()) for one in found.values), ""
+    return ProseField(column, text, text, problem)
+
+
+def without_values(stored: str | bytes | None) -> str:
+    """Return an invalid list of MCP servers with the known keys alone: any value may be secret."""
+    text = stored if isinstance(stored, str) else repr(stored)
+
+    def shown(part: re.Match[str]) -> str:
+        return part[1] or f"{part[2] or ''}{COVERED}{part[3] or ''}"
+
+    return PART.sub(shown, text[:LONGEST])
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,13 +420,12 @@ def read_disciplines(root: Path) -> Disciplines:
 
     Raises `ProjectError` if the database cannot be read.
     """
-    facts = read_facts(root)
-    rows = tuple(discipline_of(facts, row) for row in facts.rows.values())
-    return Disciplines(rows, facts.problems)
+    found, problems = read_stored(root)
+    return Disciplines(tuple(one.view() for one in found.values()), problems)
 
 
-def read_facts(root: Path) -> Facts:
-    """Return the facts of the project in `root`, read without a trace.
+def read_stored(root: Path) -> tuple[dict[str, StoredDiscipline], tuple[Problem, ...]]:
+    """Return the disciplines of a project by name, and the problems of its config.
 
     A project that serves any database has no disciplines. Raises `ProjectError` if the database
     cannot be read.
@@ -339,131 +436,387 @@ def read_facts(root: Path) -> Facts:
     except ProjectError as error:
         problems = error.problems
     if any(kit.any_schema for kit in KITS if kit.key in config.values.kits):
-        return Facts({}, dict.fromkeys(COLUMNS, "config"), config, problems)
+        return {}, problems
     with open_database(root) as connection:
-        return _facts(connection, config, problems)
-
-
-def _facts(connection: Snapshot, config: TomlFile[Config], problems: tuple[Problem, ...]) -> Facts:
-    dialect = connection.sql
-    encoding, own = dialect.encoding_of(connection), dialect.exact
-    facts = connection.tables().get("disciplines", ())
-    there = {column["name"]: column["generated"] for column in facts}
-    # A session looks for its servers under this very spelling, for overrides under any of SQLite.
-    lowered = there if dialect.TYPED else {name.lower(): one for name, one in there.items()}
-    found = {
-        disciplines.SERVERS_COLUMN: there.get(disciplines.SERVERS_COLUMN),
-        **{column: lowered.get(column) for column in disciplines.EXPECTED_REMOVALS},
-        **{column: lowered.get(column) for column in SHOWN},
-    }
-    prose = prose_columns(facts, config.values.db_schema.hide)
-    found |= dict.fromkeys(prose, False)
-    named = f"FROM disciplines WHERE {dialect.is_text('name')} ORDER BY "
-    named += dialect.exactly("name")
-    read = connection.rows(f"SELECT {own('name')} {named}")
-    names = [name.decode(encoding, "replace") for (name,) in read]
-    columns: dict[str, dict[str, StoredValue]] = {name: {} for name in names}
-    for column, is_generated in found.items():
-        if is_generated is None:
-            continue
-        kind = dialect.stored_type(column)
-        values = connection.rows(f"SELECT {own('name')}, {kind}, {own(column)} {named}")
-        for name, kind, data in values:
-            stored = StoredValue(kind, bytes(data or b""), encoding)
-            columns.setdefault(name.decode(encoding, "replace"), {})[column] = stored
-    homes: dict[str, Home] = {
-        column: "config" if found[column] in {None, True} else "database" for column in COLUMNS
-    }
-    rows = {name: Row(name, columns[name]) for name in columns}
-    return Facts(rows, homes, config, problems, prose)
-
-
-def discipline_of(facts: Facts, row: Row) -> DisciplineView:
-    """Return one discipline."""
-    stored, problems = row.listed()
-    configured = facts.configured(row.name)
-    shown = one_line(row.name)
-    values = {column: known.value for column, known in row.columns.items()}
-    server_rows = {
-        "database": _servers(stored.servers, lambda _: _column(disciplines.SERVERS_COLUMN, shown)),
-        "config": _servers(
-            configured.servers,
-            lambda name: facts.config.place("disciplines", row.name, "mcp_servers", name),
-        ),
-    }
-    disable = facts.config.place("disciplines", row.name, "disable")
-    disabled_rows = {
-        "database": _disabled(stored.disabled, _column(disciplines.REMOVALS_COLUMN, shown)),
-        "config": _disabled(configured.disabled, disable),
-    }
-    also = _disabled(stored.also_disabled, _column(disciplines.LIST_COLUMN, shown)) or ()
-    servers_home, disabled_home = (facts.homes[column] for column in COLUMNS)
-    return DisciplineView(
-        name=row.name,
-        shown=shown,
-        display_name=line(_text(row, "display_name")) or shown,
-        servers_home=servers_home,
-        servers=server_rows[servers_home],
-        other_servers=server_rows[OTHER[servers_home]] or (),
-        disabled_home=disabled_home,
-        disabled=disabled_rows[disabled_home],
-        other_disabled=(*(disabled_rows[OTHER[disabled_home]] or ()), *also),
-        problems=problems,
-        prose=tuple(prose_fields({name: row.columns[name].value for name in facts.prose})),
-        stored_servers="" if stored.servers is not None else without_values(values[COLUMNS[0]]),
-        stored_disabled="" if stored.disabled is not None else str(values[COLUMNS[1]]),
-        fingerprint=_fingerprint(facts, row),
+        sql, facts = connection.sql, connection.tables().get("disciplines", ())
+        encoding = sql.encoding_of(connection)
+        there = {column["name"]: column["generated"] for column in facts}
+        # A session looks for servers under this very spelling, for overrides under any of SQLite.
+        lowered = there if sql.TYPED else {name.lower(): one for name, one in there.items()}
+        found = {one: lowered.get(one) for one in (*EXPECTED_REMOVALS, "display_name")}
+        found[SERVERS_COLUMN] = there.get(SERVERS_COLUMN)
+        homes: dict[str, Home] = {
+            one: "config" if found[one] in {None, True} else "database" for one in LISTS
+        }
+        prose = _prose_columns(facts, config.values.db_schema.hide)
+        columns = [*(one for one in found if found[one] is not None), *prose]
+        parts = _exact(sql, columns)
+        named = f"FROM disciplines WHERE {sql.is_text('name')} ORDER BY {sql.exactly('name')}"
+        rows = connection.rows(f"SELECT {', '.join((sql.exact('name'), *parts))} {named}")
+    stored = (
+        StoredDiscipline(
+            bytes(name).decode(encoding, "replace"),
+            _typed_bytes(columns, values),
+            encoding,
+            homes,
+            prose,
+            config,
+        )
+        for name, *values in rows
     )
+    return {one.name: one for one in stored}, problems
 
 
-def _servers(
-    listed: Iterable[NamedServer] | None, place: Callable[[str], str]
-) -> tuple[ServerRow, ...] | None:
-    if listed is None:
-        return None
-    return tuple(
-        ServerRow(one.name, *_shown_command(one), tuple(one.secrets), place(one.name))
-        for one in listed
-    )
+def _exact(sql: Any, columns: Sequence[str]) -> list[str]:
+    """Return SQL for the type and the bytes of each column."""
+    return [part for one in columns for part in (sql.stored_type(one), sql.exact(one))]
 
 
-def _shown_command(server: NamedServer) -> tuple[str, Names]:
-    if isinstance(server, NamedRemoteServer):
-        return server.address, ()
-    return masked_text(server.command), tuple(masked_arguments(server.args))
+def _typed_bytes(columns: Sequence[str], values: Sequence[Any]) -> dict[str, tuple[str, bytes]]:
+    """Return the type and the bytes of each column, which follow each other in a row."""
+    pairs = zip(columns, values[::2], values[1::2], strict=True)
+    return {column: (kind, bytes(data or b"")) for column, kind, data in pairs}
 
 
-def _disabled(entries: Names | None, place: str) -> tuple[DisabledRow, ...] | None:
-    return None if entries is None else tuple(DisabledRow(entry, place) for entry in entries)
-
-
-def _column(column: str, discipline: str) -> str:
-    return f'{column} of the discipline "{discipline}"'
-
-
-def _text(row: Row, column: str) -> str:
-    """Return a column's text; empty if it is missing or not a string."""
-    stored = row.columns.get(column)
-    value = stored.value if stored is not None else None
-    return value if isinstance(value, str) else ""
-
-
-def _fingerprint(facts: Facts, row: Row) -> str:
-    """Return digests of everything that an edit replaces or depends on: of lists, and of texts."""
-    stored = [
-        (home, known.type, known.data.hex()) if known is not None else (home,)
-        for column, home in facts.homes.items()
-        for known in [row.columns.get(column)]
+def _prose_columns(columns: Sequence[Mapping[str, Any]], hidden: Sequence[str]) -> Names:
+    """Return the text columns that the config does not hide, given the table's facts."""
+    covered = {entry.lower() for entry in hidden}
+    found = [
+        name
+        for column in columns
+        for name in [str(column["name"])]
+        if re.search("text|char|clob|json|^$", str(column["type"]), re.IGNORECASE)
+        and not column["generated"]
+        and re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,62}", name)
+        and name.lower() not in NO_PROSE
+        and f"disciplines.{name}".lower() not in covered
     ]
-    prose = [(one, row.columns[one].type, row.columns[one].data.hex()) for one in facts.prose]
-    settings = facts.settings(row.name).model_dump(mode="json")
-    parts = ([row.name, stored, settings], [row.name, prose])
-    return ".".join(
-        hashlib.blake2b(json.dumps(part).encode(), key=_KEY, digest_size=16).hexdigest()
-        for part in parts
-    )
+    return tuple(sorted(found, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
 
 
-def is_of_same_lists(fingerprint: str, other: str) -> bool:
-    """Return whether positions in the lists of a discipline mean the same in two of its states."""
-    return fingerprint.partition(".")[0] == other.partition(".")[0]
+def catalog_of(project: Project) -> Catalog:
+    """Return every possible tool, including those that the project adds.
+
+    If the project is invalid, these are the tools of the server on disk.
+    """
+    try:
+        return full_catalog(KITS, project.plan.kits)
+    except RalphgenError:
+        added = workflows.tools_on_disk(project.root, absent=True)
+        names = {kit.key: (*kit.catalog, *added.get(kit.key, ())) for kit in KITS}
+        return Catalog({kit: tuple(dict.fromkeys(found)) for kit, found in names.items()})
+
+
+def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> Iterator[FieldProblem]:
+    """Yield why an edit of the displayed values cannot be saved, by fields of the form."""
+    names = [one.name for one in saw.other_servers]
+    for number, server in (edit.servers or {}).items():
+        start = f"servers.{number}"
+        if problem := name_problem(server.name, names, RESERVED):
+            yield FieldProblem(f"{start}.name", line(problem), "give it another name")
+        names.append(server.name)
+        yield from _server_problems(start, server, saw.servers.get(server.was))
+    for entry in edit.disabled or ():
+        if not catalog.resolved(entry):
+            unknown = catalog.unknown(line(entry), "disabled")
+            yield FieldProblem("disabled", unknown.text.removeprefix("disabled: "), unknown.hint)
+            break
+    editable = {one.column for one in saw.prose if one.text is not None}
+    for column, text in edit.prose.items():
+        yield from _text_problems(column, text)
+        if column not in editable:
+            absent = f'there is no "{line(column)}" that can be edited here'
+            yield FieldProblem("", absent, RELOAD)
+
+
+def _server_problems(start: str, server: Server, was: Server | None) -> Iterator[FieldProblem]:
+    """Yield the problems of a server besides its name."""
+    if not server.command.strip():
+        yield FieldProblem(f"{start}.command", "expected a string that is not blank")
+    yield from _text_problems(f"{start}.command", server.command)
+    try:
+        shlex.split(server.args)
+    except ValueError:
+        text = "the arguments have an open quote"
+        yield FieldProblem(f"{start}.args", text, "close the quote")
+    yield from _text_problems(f"{start}.args", server.args)
+    kept, before = [name for name, _ in was.env.values()] if was else [], list[str]()
+    for slot, (name, value) in server.env.items():
+        place = f"{start}.env.{slot}"
+        if not name or "=" in name:  # which may be "NAME=secret": it is not shown
+            text = 'the variable needs a name without "="'
+            yield FieldProblem(f"{place}.name", text, "put the value into the next field")
+        elif name in before:
+            yield FieldProblem(f"{place}.name", "the variable is listed twice", "remove one")
+        elif not value and name not in kept:
+            text = "the variable has no stored value"
+            yield FieldProblem(f"{place}.value", text, "enter a value")
+        before.append(name)
+        yield from _text_problems(f"{place}.name", name)
+        yield from _text_problems(f"{place}.value", value)
+
+
+def _text_problems(place: str, text: str) -> Iterator[FieldProblem]:
+    """Yield why a text cannot be given to a process, or be edited again."""
+    if "\0" in text:
+        yield FieldProblem(place, "the text contains a NUL character", "remove it")
+    elif len(text) > LONGEST:
+        found = f"the text has {len(text):,} characters, expected at most {LONGEST:,}"
+        yield FieldProblem(place, found, "shorten it, or put it into a file")
+
+
+def _with_values(server: Server, was: NamedServer | None) -> NamedServer:
+    """Return a typed server with the stored values of its old entry.
+
+    Raises `ProjectError` for a changed address of a remote server, of which the user sees a part.
+    """
+    known = was.secrets if was is not None else {}
+    env = {name: value or known[name] for name, value in server.env.values()}
+    if isinstance(was, NamedRemoteServer):
+        if server.command != was.address or server.args:
+            text = f'the board cannot change the address of the MCP server "{server.name}"'
+            raise ProjectError(text, f"change it in {FILE} or in the column by hand")
+        return was.model_copy(update={"name": server.name, "headers": env})
+    command, *args = _unmasked(server, was)
+    return NamedMcpServer(name=server.name, command=command, args=args, env=env)
+
+
+def _unmasked(server: Server, was: NamedMcpServer | None) -> list[str]:
+    """Return a server's command and arguments with the stored values of masked ones.
+
+    Raises `ProjectError` for a masked value at a new position.
+    """
+    wanted = [server.command, *shlex.split(server.args)]
+    known = [was.command, *was.args] if was is not None else []
+    seen = [*map(masked_text, known[:1]), *masked_arguments(known[1:])]
+    found: list[str] = []
+    for kind, start, end, at, to in SequenceMatcher(None, seen, wanted, False).get_opcodes():
+        if kind == "equal":
+            found += known[start:end]
+        elif any(MASK in text for text in wanted[at:to]):
+            text = f'the MCP server "{server.name}" has a masked argument without a stored value'
+            raise ProjectError(text, f"replace {MASK} with the value, or load the page again")
+        else:
+            found += wanted[at:to]
+    return found
+
+
+class ChangedError(Exception):
+    """The discipline or the config has changed since it was read."""
+
+
+def save(root: Path, edit: Edit, session: str = BOARD, patience: float = PATIENCE) -> ActionResult:
+    """Save an edit of a discipline as a session, then regenerate; all of it is saved, or nothing.
+
+    Writable columns change in one transaction, which waits up to `patience` seconds for other
+    writers; values without a column go into the config. A saved edit has problems if the server was
+    not regenerated.
+    """
+    lines, told, name = list[str](), list[str](), one_line(edit.discipline)
+    before = _server_digests(root, edit.discipline)
+    try:
+        with config_lock(root):
+            found, problems = read_stored(root)
+            if problems:
+                raise ProjectError.of(problems)
+            if edit.discipline not in found:
+                raise ProjectError(f'the discipline "{name}" no longer exists', RELOAD)
+            old = found[edit.discipline]
+            view = old.view()
+            if view.fingerprint != edit.fingerprint:
+                return _stale(root, edit)
+            if wrong := tuple(problems_of(edit, view, catalog_of(Project(root)))):
+                return ActionResult(False, NOTHING_SAVED, problems=wrong)
+            values, settings, wanted = old.changes(edit)
+            told += _secrets_of([*wanted, *old.servers("config")])
+            told += _secrets_of(old.servers("database") if not view.stored_servers else ())
+            write(root, old, values, settings, session, patience)
+    except ChangedError:
+        return _stale(root, edit)
+    except (RalphgenError, ToolError, OSError) as error:
+        problems = error.problems if isinstance(error, RalphgenError) else (Problem(str(error)),)
+        refused = fieldless(_without_secrets(one, told) for one in problems)
+        return ActionResult(False, NOTHING_SAVED, problems=refused)
+    written = _server_digests(root, edit.discipline) - before  # the user's own values
+    if warning := keep_record(root, [*written]):
+        lines.append(warning)
+    unready = fieldless(regenerate(root, lines.append))
+    places = [database_name(root)] * bool(values) + [FILE] * (settings != old.settings)
+    message = f'saved "{name}" in {" and ".join(places)}'
+    message = message if places else f'"{name}" already has these values'
+    message += ", but the server was not regenerated" if unready else ""
+    return ActionResult(True, message, tuple(lines), unready)
+
+
+def _stale(root: Path, edit: Edit) -> ActionResult:
+    now, hint = read_disciplines(root).named(edit.discipline), f"{RELOAD}, then edit it"
+    if now is not None and _is_of_same_lists(edit.fingerprint, now.fingerprint):
+        hint = "save it again to overwrite the current values"
+    text = "someone else changed the discipline after the page was loaded"
+    return ActionResult(False, NOTHING_SAVED, (), (FieldProblem("", text, hint),), stale=True)
+
+
+def _server_digests(root: Path, discipline: str) -> frozenset[str]:
+    """Return the digests of the discipline's servers, empty if they are unreadable."""
+    try:
+        return frozenset(item.digest for item in items_of(root, discipline))
+    except ProjectError:
+        return frozenset()
+
+
+def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
+    """Write the server and its environment as `ralphgen regen` does; return the problems.
+
+    Files that were edited by hand are a problem, and are not changed.
+    """
+    try:
+        workflows.regenerate(root, force=False, say=say, records=False)
+        workflows.install_environment(root, say=say)
+    except RalphgenError as error:
+        return error.problems
+    return ()
+
+
+def _secrets_of(servers: Sequence[NamedServer]) -> Iterator[str]:
+    """Yield the values of variables, and the arguments that are masked."""
+    for one in servers:
+        yield from one.secrets.values()
+        words = one.args if isinstance(one, NamedMcpServer) else []
+        masked = zip(words, masked_arguments(words), strict=True)
+        yield from (word for word, shown in masked if word != shown)
+
+
+def _without_secrets(problem: Problem, told: Sequence[str]) -> Problem:
+    """Return the problem, shortened if a trigger's message repeats a secret."""
+    for secret in told:
+        spelled = (secret, one_line(secret), json.dumps(secret)[1:-1])
+        if len(secret) >= SHORTEST_SECRET and any(one in problem.text for one in spelled):
+            return Problem("the database refuses this; its message contains a secret")
+    return Problem(one_line(problem.text), problem.hint)
+
+
+def write(
+    root: Path,
+    old: StoredDiscipline,
+    values: Mapping[str, str],
+    settings: DisciplineSettings,
+    session: str = BOARD,
+    patience: float = PATIENCE,
+) -> None:
+    """Write columns and settings of a discipline, both or neither.
+
+    Raises `ChangedError` if one of them is not as in `old`. The config is put in place last before
+    the commit, and restored if that fails: only a power failure between the two can separate them.
+    No other thread opens the database meanwhile: SQLite's locks belong to the process, and end when
+    any of its threads closes the file (POSIX).
+    """
+    path = root / FILE
+    before = after = _text(path)
+    if (before or "").removeprefix(MARK) != old.config.text:
+        raise ChangedError
+    if settings != old.settings:
+        after = _changed_config(before, old.name, settings)
+    is_put = False
+
+    def put_config() -> None:
+        nonlocal is_put
+        if after is not None and after != before:
+            if _text(path) != (after if is_put else before):
+                raise ChangedError
+            put(path, after)
+            is_put = True
+
+    def write_both() -> None:  # it may run several times
+        sql = database.sql
+        named, columns = "FROM disciplines WHERE name = ?", ", ".join(_exact(sql, [*old.columns]))
+        rows = database.rows(f"SELECT {columns} {named}{sql.ROW_LOCK}", [old.name])
+        if [_typed_bytes([*old.columns], row) for row in rows] != [old.columns]:
+            raise ChangedError
+        changed = ", ".join(f"{column} = ?" for column in values)
+        database.change(CHANGE.replace("COLUMNS", changed), [*values.values(), old.name])
+        kept = database.rows(f"SELECT {', '.join(values)} {named}", [old.name])
+        for row in kept:
+            for (column, value), now in zip(values.items(), row, strict=True):
+                if value != now and (_parsed(value) is None or _parsed(value) != _parsed(now)):
+                    raise ToolError(f'the database stored a different value in "{column}"')
+        put_config()
+
+    try:
+        with ALONE:
+            if not values:
+                put_config()
+                return
+            with connected_database(root, patience) as database:
+                journal = database.journal(
+                    session, {"recipe": FULL}, lambda: BOARD, ends_with_writes=True
+                )
+                database.before_writes.append(journal.begin)
+                database.writing(write_both)
+    except BaseException:
+        if is_put and _text(path) == after:
+            if before is None:
+                path.unlink()
+            else:
+                put(path, before)
+        raise
+
+
+def _parsed(kept: object) -> object:
+    """Return the value of a JSON text in a column: jsonb reformats it; None for other text."""
+    try:
+        return json.loads(kept) if isinstance(kept, str) else None
+    except ValueError:
+        return None
+
+
+def _text(path: Path) -> str | None:
+    """Return the text of the config, or None if there is no file."""
+    try:
+        return path.read_bytes().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+def _changed_config(text: str | None, discipline: str, settings: DisciplineSettings) -> str:
+    try:
+        return with_settings(CONFIG_TEXT if text is None else text, discipline, settings)
+    except ValueError:
+        raise ProjectError(
+            f"{FILE} has a layout that the board cannot change without loss",
+            'edit it by hand, then run "ralphgen regen"',
+        ) from None  # its message may contain values
+
+
+def with_settings(text: str, discipline: str, wanted: DisciplineSettings) -> str:
+    """Return the text of a valid config with new settings of a discipline.
+
+    Raises ValueError, without a value in the message, if its layout does not permit the change.
+    """
+
+    def values(text: str) -> dict[str, Any]:
+        found: dict[str, Any] = tomllib.loads(text.removeprefix(MARK))
+        return {"disable": [], "mcp_servers": {}, **found.get(TOP, {}).get(discipline, {})}
+
+    old = values(text)
+    there = [entry for entry in old["disable"] if entry in wanted.disable]
+    new = [entry for entry in wanted.disable if entry not in there]
+    wanted = wanted.model_copy(update={"disable": there + new})
+    changed = edited(text, _steps((TOP, discipline), old, wanted.model_dump()))
+    if DisciplineSettings.model_validate(values(changed)) != wanted:
+        raise ValueError(LOSS)
+    return changed
+
+
+def _steps(
+    path: KeyPath, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield each path that changes, with its new value, or None if it is removed."""
+    empty: tuple[object, ...] = (None, [], {})
+    for key in {**old, **new}:
+        was, value = old.get(key), new.get(key)
+        if isinstance(was, dict) and isinstance(value, dict):
+            yield from _steps((*path, key), was, value)
+        elif was != value and not (was in empty and value in empty):
+            if isinstance(value, dict):
+                value = {name: one for name, one in value.items() if one not in empty}
+            yield (*path, key), None if value in empty else value

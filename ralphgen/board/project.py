@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC
 from functools import partial
 from hashlib import sha256
@@ -16,9 +16,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.agents.edits import ClashError, EditedProject
-from ralphgen.board import discipline_forms as edits
+from ralphgen.board import disciplines as edits
 from ralphgen.board.actions import EMPTY, EditField, field_text
-from ralphgen.board.disciplines import is_of_same_lists, read_disciplines
+from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title
 from ralphgen.board.matrix import matrix
 from ralphgen.board.progress import read_learnings, read_pictures, read_progress, read_specs
@@ -142,32 +142,21 @@ def diagnose(board: Board) -> ActionResult:
 
 def problems(board: Board, form: Form) -> tuple[FieldProblem, ...]:
     """Return why the edit of a discipline in a form cannot be saved; writes nothing."""
-    given = edits.DisciplineForm(form)
+    edit = edits.Edit.of(form)
     try:
-        edit = given.edit()
         discipline = read_disciplines(board.root).named(edit.discipline)
-    except edits.FormError as error:
-        return error.problems
     except RalphgenError as error:
         return fieldless(error.problems)
     if discipline is None:
         return (FieldProblem("", "this discipline no longer exists", RELOAD),)
     catalog = edits.catalog_of(board.kept("matrix", Project))
-    return tuple(map(given.shown, edits.problems_of(edit, discipline, catalog)))
+    return tuple(edits.problems_of(edit, discipline, catalog))
 
 
 def save(board: Board, form: Form) -> ActionResult:
     """Save the edit of a discipline in a form, and regenerate."""
-    given, messages = edits.DisciplineForm(form), list[str]()
-    try:
-        edit = given.edit()
-    except edits.FormError as error:
-        return ActionResult(False, "nothing was saved", (), error.problems)
     with board.acting:
-        saved = edits.save(board.root, edit, messages.append, session=board.session)
-    found = (*map(given.shown, saved.fields), *fieldless(saved.problems))
-    is_saved, is_stale = saved.state == "saved", saved.state == "stale"
-    return ActionResult(is_saved, saved.sentence, tuple(messages), found, is_stale)
+        return edits.save(board.root, edits.Edit.of(form), board.session)
 
 
 def address_of(discipline: str) -> str:
@@ -225,18 +214,12 @@ def _discipline(
     view = listed.named(name)
     if view is None:
         raise HTTPException(404, "there is no such discipline")
-    fields = edits.fields_of(view)
     if typed is not None:
-        fields = edits.DisciplineForm(typed).fields(view)
-        # The input refers to the displayed state: its positions may mean other servers by now.
-        sent = typed.text("fingerprint")
-        if not is_of_same_lists(sent, view.fingerprint):
-            view = replace(view, fingerprint=sent)
+        view = edits.typed_view(view, typed)
     return {
         "page": "discipline",
         "title": line(name),
         "view": view,
-        "fields": fields,
         "typed": typed is not None,
         "problems": (*listed.problems, *view.problems),
         "wrong": {one.field: f"{one.text}: {one.hint}".removesuffix(": ") for one in found},

@@ -1,7 +1,9 @@
 """A project whose disciplines are edited on the board, and its state before and after."""
 
 import json
+import shlex
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +12,7 @@ from typing import Any
 from command_line import initialized, ran, run_sql
 from driving import query
 
-from ralphgen.board.discipline_forms import Edit, Server, Variable
-from ralphgen.board.disciplines import DisciplineView, read_disciplines
+from ralphgen.board.disciplines import DisciplineView, Edit, Server, read_disciplines
 
 PRIVATE, FRESH = "s3cr3t-1", "s3cr3t-2"
 DOCS = {"name": "docs", "command": "docs-server", "args": ["--port", "1"], "env": {"KEY": PRIVATE}}
@@ -52,9 +53,28 @@ def discipline_view(root: Path, name: str = "testing") -> DisciplineView:
     return found
 
 
-def edit(root: Path, name: str = "testing", **lists: Any) -> Edit:
-    """Return an edit of the current state."""
-    return Edit(discipline=name, fingerprint=discipline_view(root, name).fingerprint, **lists)
+def server(
+    name: str,
+    command: str,
+    args: Sequence[str] = (),
+    env: dict[str, str] | None = None,
+    was: str = "",
+) -> Server:
+    """Return a typed server; a variable without a value keeps its current one."""
+    variables = {str(slot): pair for slot, pair in enumerate((env or {}).items())}
+    return Server(name, command, shlex.join(args), variables, was)
+
+
+def edit(root: Path, name: str = "testing", **changes: Any) -> Edit:
+    """Return an edit of the current state, with servers in any sequence."""
+    return edit_of(name, discipline_view(root, name).fingerprint, **changes)
+
+
+def edit_of(name: str, fingerprint: str, **changes: Any) -> Edit:
+    """Return an edit of the state with a fingerprint, with servers in any sequence."""
+    if "servers" in changes:
+        changes["servers"] = {str(at): one for at, one in enumerate(changes["servers"])}
+    return Edit(name, fingerprint, **changes)
 
 
 def row(root: Path, name: str = "testing") -> dict[str, Any]:
@@ -73,10 +93,10 @@ def editable_state(root: Path) -> tuple[list[tuple[Any, ...]], bytes]:
 
 
 NEW = (
-    Server(name="docs", command="new", env=(Variable(name="KEY"), Variable(name="X", value=FRESH))),
-    Server(name="more", command="more", args=("a", "b c")),
+    server("docs", "new", env={"KEY": "", "X": FRESH}),
+    server("more", "more", ("a", "b c")),
 )
-WANTED = (replace(NEW[0], was=0), NEW[1])
+WANTED = (replace(NEW[0], was="0"), NEW[1])
 STORED = [
     {"name": "docs", "command": "new", "args": [], "env": {"KEY": PRIVATE, "X": FRESH}},
     {"name": "more", "command": "more", "args": ["a", "b c"], "env": {}},

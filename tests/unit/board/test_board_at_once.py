@@ -15,9 +15,7 @@ from driving import connected
 from engines import ENGINES, VARIABLE, EngineProject, on_engine
 from other_writers import servers_of, waits_for_lock, writer_on
 
-from ralphgen.board.discipline_forms import Edit, WriteResult, plan_write
-from ralphgen.board.discipline_forms import stored as saved
-from ralphgen.board.disciplines import read_disciplines, read_facts
+from ralphgen.board.disciplines import Edit, read_disciplines, save
 
 pytestmark = [
     pytest.mark.slow,
@@ -129,13 +127,12 @@ def test_a_discipline_that_another_program_commits_meanwhile_is_not_overwritten(
     seen = read_disciplines(project.root).named("backend")
     assert seen is not None
     edit = Edit(discipline="backend", fingerprint=seen.fingerprint, prose={"conventions": "Mine"})
-    planned = plan_write(project.root, read_facts(project.root), edit)
     with writer_on(project) as other, ThreadPoolExecutor() as at:
         other.write("UPDATE disciplines SET description = 'Theirs' WHERE name = 'backend'")
-        written = at.submit(saved, planned)
+        saved = at.submit(save, project.root, edit)
         waits_for_lock(project)
         other.commit()
 
-        assert WriteResult("changed") == written.result()
+        assert saved.result().stale
     sql = "SELECT description, conventions FROM disciplines WHERE name = 'backend'"
     assert [("Theirs", None)] == project.query(sql)

@@ -10,7 +10,7 @@ import pytest
 from command_line import initialized, run_sql, snapshot
 from driving import SCHEMAS, create_database, create_project, query
 
-from ralphgen.board.disciplines import DisabledRow, DisciplineView, ServerRow, read_disciplines
+from ralphgen.board.disciplines import DisciplineView, Server, read_disciplines
 from ralphgen.errors import ProjectError
 
 PRIVATE = "s3cr3t"
@@ -60,14 +60,15 @@ def test_both_places_are_shown_as_they_are(project: Path) -> None:
     found = backend(project)
 
     column = 'mcp_servers of the discipline "backend"'
-    docs = ServerRow("docs", "docs-server", ("--port", "1"), ("KEY",), column)
-    search = ServerRow("search", "find it", (), ("TOKEN", "EMPTY"), f"{FILE}:4")
-    assert ("database", (docs,), (search,)) == (
+    docs = Server("docs", "docs-server", "--port 1", {"0": ("KEY", "")}, "0", column)
+    names = {"0": ("TOKEN", ""), "1": ("EMPTY", "")}
+    search = Server("search", "find it", "", names, place=f"{FILE}:4")
+    assert ("database", {"0": docs}, (search,)) == (
         found.servers_home,
         found.servers,
         found.other_servers,
     )
-    assert ("config", (DisabledRow("sign", f"{FILE}:2"),), ()) == (
+    assert ("config", ("sign",), ()) == (
         found.disabled_home,
         found.disabled,
         found.other_disabled,
@@ -112,7 +113,8 @@ def test_a_column_of_servers_that_cannot_be_read_is_a_problem_without_its_text(
     found = backend(own)
     (problem,) = found.problems
 
-    assert found.servers is None
+    assert found.stored_servers
+    assert {} == found.servers
     assert 'discipline "backend" has an invalid mcp_servers' in problem.text
     assert problem.hint
     assert ("search",) == tuple(one.name for one in found.other_servers)
@@ -124,7 +126,7 @@ def test_servers_whose_names_no_session_takes_are_shown_to_be_mended(own: Path) 
     stored(own, "backend", [{**DOCS, "name": name} for name in names])
     found = backend(own)
 
-    assert names == tuple(one.name for one in found.servers or ())
+    assert names == tuple(one.name for one in found.servers.values())
 
 
 @pytest.mark.slow
@@ -134,7 +136,11 @@ def test_an_override_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     found = read_disciplines(root).rows[0]
     (problem,) = found.problems
 
-    assert ("database", None) == (found.disabled_home, found.disabled)
+    assert ("database", (), '{"aditional": []}') == (
+        found.disabled_home,
+        found.disabled,
+        found.stored_disabled,
+    )
     assert "invalid mcp_tool_overrides" in problem.text
 
 
@@ -148,7 +154,7 @@ def test_a_column_of_disabled_tools_is_shown_and_its_faults_are_a_problem(tmp_pa
     (problem,) = read_disciplines(root).rows[0].problems
 
     place = f'disabled_tools of the discipline "{found.name}"'
-    assert [("get_task", place)] == [(one.entry, one.place) for one in found.other_disabled]
+    assert (("get_task", place),) == found.other_disabled
     assert "disabled_tools" not in [one.column for one in found.prose]
     assert "invalid disabled_tools" in problem.text
 
@@ -159,7 +165,7 @@ def test_a_config_that_cannot_be_read_is_everybodys_problem(own: Path) -> None:
     found = read_disciplines(own)
 
     assert 3 == len(found.problems), found.problems
-    assert ("docs",) == tuple(one.name for one in backend(own).servers or ())
+    assert ("docs",) == tuple(one.name for one in backend(own).servers.values())
     assert PRIVATE not in everything(own)
 
 
@@ -195,7 +201,7 @@ def test_an_edit_goes_where_the_schema_has_a_column(
     found = backend(tmp_path)
 
     assert expected == (found.servers_home, found.disabled_home)
-    assert ((), ()) == (found.servers, found.disabled)
+    assert ({}, ()) == (found.servers, found.disabled)
 
 
 HOSTILE = ["__proto__", 'a"]\n[x]', "<script>", "\u202edb", "😀", "a" * 5000, "", "{{x}}"]
@@ -211,7 +217,7 @@ def test_a_hostile_name_stays_what_it_is_and_is_shown_on_one_line(own: Path, nam
 
     assert found.shown.isprintable()
     assert found.display_name.isprintable()
-    assert all(row.place.isprintable() for row in found.servers or ())
+    assert all(row.place.isprintable() for row in found.servers.values())
 
 
 def test_bytes_that_are_no_text_do_not_end_the_view(own: Path) -> None:
@@ -231,7 +237,7 @@ def test_a_database_of_another_encoding_is_read(tmp_path: Path) -> None:
     query(tmp_path, sql, *values)
     (found,) = read_disciplines(tmp_path).rows
 
-    assert ("dö", "Ü", "ö") == (found.name, found.display_name, (found.servers or ())[0].command)
+    assert ("dö", "Ü", "ö") == (found.name, found.display_name, found.servers["0"].command)
 
 
 def test_tables_of_the_least_schema_are_enough(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from command_line import initialized, ralphgen, ran, run_sql, snapshot, texts
 from driving import quiet
 
 from ralphgen.board import project as board_project
-from ralphgen.board.discipline_forms import regenerate
+from ralphgen.board.disciplines import regenerate
 from ralphgen.doctor import examine
 from ralphgen.kits.project import Project
 

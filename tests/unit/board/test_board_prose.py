@@ -9,9 +9,9 @@ from board_edits import editable_project, row
 from command_line import run_sql
 from driving import query
 
-from ralphgen.board.disciplines import LONGEST, stored_as, without_values
+from ralphgen.board.disciplines import LONGEST, without_values
 
-PRIVATE = "s3cr3t-value"
+PRIVATE = "swordfish"
 BAD = (
     f'[{{"name": "docs", "command": "npx", "env": {{"KEY": "{PRIVATE}"}}',
     f"[{{'name': 'docs', 'env': {{'KEY': '{PRIVATE}', 'B': '{PRIVATE}'}}}}]",
@@ -31,6 +31,10 @@ BAD = (
     f'[{{"name": "docs", "command": "npx", "env" {{"KEY" "{PRIVATE}"}}}}]',
     f'[{{"name": "docs", "token" "{PRIVATE}"}}]',
     f'[{{"name": "docs", "args": ["-y", {{"KEY" "{PRIVATE}"}}]}}]',
+    f'[{{"name": "{PRIVATE}", "command": "{PRIVATE}"}}',
+    f'[{{"env": {{"{PRIVATE}": "KEY"}}',
+    f'[{{"env": {{"KEY", "{PRIVATE}": }}',
+    f"[{{'name': 'docs', 'command' : {PRIVATE}: 'x'",
 )
 
 
@@ -39,17 +43,17 @@ def test_of_what_cannot_be_read_no_secret_is_shown(text: str) -> None:
     assert PRIVATE not in without_values(text)
 
 
-def test_what_is_no_secret_is_shown() -> None:
-    text = '[{"name": "docs", "command": "npx", "args": ["-y"], }]'
-
-    assert text == without_values(text)
-
-
-def test_skills_are_a_list_and_all_else_is_text() -> None:
-    assert ('["a b", "c"]', " a b \n\nc") == (
-        stored_as("skills", " a b \n\nc"),
-        stored_as("conventions", " a b \n\nc"),
+def test_only_known_keys_of_servers_are_shown() -> None:
+    text = (
+        '[{"name": "docs", "command": "npx", "args": ["-y"], "env": {"KEY": "a b"}, '
+        '"type": "http", "url": "x", "headers": {\'swordfish\': 1}, hunter: "command", }]'
     )
+    wanted = (
+        '[{"name": "_", "command": "_", "args": ["_"], "env": {"_": "_"}, '
+        '"type": "_", "url": "_", "headers": {\'_\': _}, _: "_", }]'
+    )
+
+    assert wanted.replace("_", "••••") == without_values(text)
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Saving an edit of a discipline: it is all there, in the right place, and sessions heed it."""
 
 import json
+import shlex
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,14 +24,14 @@ from board_edits import (
     editable_project,
     editable_state,
     row,
+    server,
     take_columns,
 )
 from command_line import ralphgen, ran
-from driving import create_project, query, quiet
+from driving import create_project, query
 from making_sessions import client_of, opened
 
-from ralphgen.board.discipline_forms import Server, Variable, save
-from ralphgen.board.disciplines import read_disciplines
+from ralphgen.board.disciplines import read_disciplines, save
 from ralphgen.kits.registry import read_settings
 
 pytestmark = pytest.mark.slow
@@ -55,12 +56,12 @@ def root(project: Path, tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_columns_take_both_lists_and_the_rest_of_the_row_stays(root: Path) -> None:
     before, others = row(root), editable_state(root)[0]
-    saved = save(root, edit(root, servers=WANTED, disabled=("sign", "get_task")), quiet)
+    saved = save(root, edit(root, servers=WANTED, disabled=("sign", "get_task")))
     after = row(root)
 
-    assert ("saved", 'saved "testing" in .ralph/db/ralph.db', ()) == (
-        saved.state,
-        saved.sentence,
+    assert (True, 'saved "testing" in .ralph/db/ralph.db', ()) == (
+        saved.ok,
+        saved.message,
         saved.problems,
     )
     assert STORED == json.loads(after.pop("mcp_servers"))
@@ -72,11 +73,10 @@ def test_columns_take_both_lists_and_the_rest_of_the_row_stays(root: Path) -> No
         one for one in editable_state(root)[0] if one[0] != "testing"
     ]
     assert CONFIG == (root / FILE).read_text(encoding="utf-8")
-    assert discipline_view(root) == saved.discipline
 
 
 def test_a_session_made_afterwards_has_the_servers_and_lacks_the_tools(root: Path) -> None:
-    save(root, edit(root, servers=WANTED, disabled=("get_feature", "list_tasks")), quiet)
+    save(root, edit(root, servers=WANTED, disabled=("get_feature", "list_tasks")))
     session = opened(root, "task_execution", task=1)
     entries = json.loads(session.mcp_config.read_bytes())["mcpServers"]
     with client_of(session.mcp_config) as driver:
@@ -100,29 +100,28 @@ def with_credentials(root: Path) -> None:
     query(root, sql, json.dumps(servers))
 
 
-def saved_arguments(root: Path, *args: str) -> tuple[str, list[str]]:
-    server = Server(name="docs", command="run --pass ***", args=args, was=0)
-    state = save(root, edit(root, servers=(server,)), quiet).state
+def saved_arguments(root: Path, *args: str) -> tuple[bool, list[str]]:
+    typed = server("docs", "run --pass ***", args, was="0")
+    saved = save(root, edit(root, servers=(typed,)))
     (stored,) = json.loads(row(root)["mcp_servers"])
-    return state, stored["args"]
+    return saved.ok, stored["args"]
 
 
 def test_masked_arguments_keep_their_values_when_others_change(root: Path) -> None:
     with_credentials(root)
-    shown = discipline_view(root).servers
+    shown = discipline_view(root).servers["0"]
 
-    assert shown is not None
-    assert ("run --pass ***", MASKED) == (shown[0].command, shown[0].args)
-    assert ("saved", [*CREDENTIALS[:4], "--port", "2"]) == saved_arguments(root, *MASKED[:5], "2")
-    assert ("saved", ["--key", PRIVATE, "-q"]) == saved_arguments(root, "--key", "***", "-q")
-    assert ("saved", ["--key", "new"]) == saved_arguments(root, "--key", "new")
+    assert ("run --pass ***", shlex.join(MASKED)) == (shown.command, shown.args)
+    assert (True, [*CREDENTIALS[:4], "--port", "2"]) == saved_arguments(root, *MASKED[:5], "2")
+    assert (True, ["--key", PRIVATE, "-q"]) == saved_arguments(root, "--key", "***", "-q")
+    assert (True, ["--key", "new"]) == saved_arguments(root, "--key", "new")
     assert f"run --pass {PRIVATE}" == json.loads(row(root)["mcp_servers"])[0]["command"]
 
 
 def test_a_masked_argument_that_was_not_there_is_refused(root: Path) -> None:
     with_credentials(root)
 
-    assert ("refused", CREDENTIALS) == saved_arguments(root, *MASKED, "--secret=***")
+    assert (False, CREDENTIALS) == saved_arguments(root, *MASKED, "--secret=***")
 
 
 @pytest.mark.parametrize(("sql", "stays"), [(MIXED, True), (NEITHER, False)], ids=["mixed", "none"])
@@ -131,11 +130,11 @@ def test_what_has_no_column_goes_into_the_config(
 ) -> None:
     take_columns(root, *sql)
     servers = WANTED if stays else (NEW[1],)
-    saved = save(root, edit(root, servers=servers, disabled=("get_feature",)), quiet)
+    saved = save(root, edit(root, servers=servers, disabled=("get_feature",)))
     text = (root / FILE).read_text(encoding="utf-8")
 
-    assert "saved" == saved.state, saved
-    assert ('saved "testing" in .ralph/db/ralph.db and .ralph/ralphgen.toml' == saved.sentence) is (
+    assert saved.ok, saved
+    assert ('saved "testing" in .ralph/db/ralph.db and .ralph/ralphgen.toml' == saved.message) is (
         stays
     )
     assert text.startswith(CONFIG)
@@ -154,9 +153,9 @@ def test_what_has_no_column_goes_into_the_config(
 )
 def test_every_era_takes_an_edit(tmp_path: Path, schema: str) -> None:
     root = create_project(tmp_path / "p", schema=schema, rows=ERA_ROWS)
-    saved = save(root, edit(root, servers=(NEW[1],), disabled=("get_feature",)), quiet)
+    saved = save(root, edit(root, servers=(NEW[1],), disabled=("get_feature",)))
 
-    assert ("saved", ()) == (saved.state, saved.problems)
+    assert (True, ()) == (saved.ok, saved.problems)
     assert STORED[1:] == json.loads(row(root)["mcp_servers"])
     assert '[disciplines.testing]\ndisable = ["get_feature"]\n' in (root / FILE).read_text("utf-8")
     session = opened(root, "yap", discipline="testing")
@@ -166,19 +165,19 @@ def test_every_era_takes_an_edit(tmp_path: Path, schema: str) -> None:
 
 def test_a_list_that_is_left_out_stays_as_it_is_even_if_nobody_can_read_it(root: Path) -> None:
     query(root, "UPDATE disciplines SET mcp_servers = 'no JSON' WHERE name = 'testing'")
-    saved = save(root, edit(root, disabled=("sign",)), quiet)
+    saved = save(root, edit(root, disabled=("sign",)))
 
-    assert "saved" == saved.state, saved
+    assert saved.ok, saved
     assert "no JSON" == row(root)["mcp_servers"]
-    assert "saved" == save(root, edit(root, servers=(NEW[1],)), quiet).state
+    assert save(root, edit(root, servers=(NEW[1],))).ok
     assert STORED[1:] == json.loads(row(root)["mcp_servers"])
 
 
 def test_an_override_that_nobody_can_read_is_mended_by_an_edit(root: Path) -> None:
     query(root, "UPDATE disciplines SET mcp_tool_overrides = '[7]' WHERE name = 'testing'")
-    saved = save(root, edit(root, disabled=()), quiet)
+    saved = save(root, edit(root, disabled=()))
 
-    assert ("saved", ()) == (saved.state, saved.problems)
+    assert (True, ()) == (saved.ok, saved.problems)
     assert '{"additional_disabled":[]}' == row(root)["mcp_tool_overrides"]
 
 
@@ -186,33 +185,27 @@ def test_what_is_like_that_already_is_not_written(root: Path) -> None:
     text = json.dumps([DOCS], indent=3)
     query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = 'testing'", text)
     before = editable_state(root)
-    same = Server(
-        name="docs", command="docs-server", args=("--port", "1"), env=(Variable(name="KEY"),), was=0
-    )
-    saved = save(root, edit(root, servers=(same,), disabled=()), quiet)
+    same = server("docs", "docs-server", ("--port", "1"), {"KEY": ""}, "0")
+    saved = save(root, edit(root, servers=(same,), disabled=()))
 
-    assert ("saved", '"testing" already has these values') == (saved.state, saved.sentence)
+    assert (True, '"testing" already has these values') == (saved.ok, saved.message)
     assert before == editable_state(root)
 
 
 def test_a_renamed_server_keeps_its_secret(root: Path) -> None:
-    renamed = Server(name="renamed", command="x", env=(Variable(name="KEY"),), was=0)
-    save(root, edit(root, servers=(NEW[1], renamed)), quiet)
+    renamed = server("renamed", "x", env={"KEY": ""}, was="0")
+    save(root, edit(root, servers=(NEW[1], renamed)))
 
     assert {"KEY": PRIVATE} == json.loads(row(root)["mcp_servers"])[1]["env"]
 
 
 def test_a_stale_edit_is_refused_with_what_is_there_now(root: Path) -> None:
     first, second = edit(root, servers=WANTED), edit(root, disabled=("sign",))
-    save(root, first, quiet)
+    save(root, first)
     before = editable_state(root)
-    saved = save(root, second, quiet)
+    saved = save(root, second)
 
-    assert ("stale", "nothing was saved", discipline_view(root)) == (
-        saved.state,
-        saved.sentence,
-        saved.discipline,
-    )
+    assert (False, True, "nothing was saved") == (saved.ok, saved.stale, saved.message)
     assert "someone else changed the discipline" in saved.problems[0].text
     assert before == editable_state(root)
 
@@ -222,17 +215,14 @@ def test_of_two_edits_at_once_one_is_saved_and_the_other_told(
     root: Path, sql: tuple[str, ...]
 ) -> None:
     take_columns(root, *sql)
-    servers = [(Server(name=name, command="x"),) for name in ("one", "two")]
+    servers = [(server(name, "x"),) for name in ("one", "two")]
     edits = [edit(root, servers=one, disabled=("sign",)) for one in servers]
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda one: save(root, one, quiet), edits))
-    states = [saved.state for saved in found]
-    (winner,) = [
-        name for name, state in zip(("one", "two"), states, strict=True) if state == "saved"
-    ]
+        found = list(pool.map(lambda one: save(root, one), edits))
+    (winner,) = [name for name, saved in zip(("one", "two"), found, strict=True) if saved.ok]
 
-    assert ["saved", "stale"] == sorted(states)
-    assert [winner] == [one.name for one in discipline_view(root).servers or ()]
+    assert [not saved.ok for saved in found] == [saved.stale for saved in found]
+    assert [winner] == [one.name for one in discipline_view(root).servers.values()]
 
 
 @pytest.mark.parametrize("sql", [(), NEITHER], ids=["columns", "config"])
@@ -241,12 +231,12 @@ def test_edits_of_two_disciplines_at_once_are_both_saved(root: Path, sql: tuple[
     names = [one.name for one in read_disciplines(root).rows][:4]
     edits = [edit(root, name, servers=(NEW[1],), disabled=("sign",)) for name in names]
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda one: save(root, one, quiet), edits))
+        found = list(pool.map(lambda one: save(root, one), edits))
 
-    assert ["saved"] * 4 == [saved.state for saved in found]
+    assert [True] * 4 == [saved.ok for saved in found]
     for name in names:
-        assert ["more"] == [one.name for one in discipline_view(root, name).servers or ()]
-        assert ["sign"] == [one.entry for one in discipline_view(root, name).disabled or ()]
+        assert ["more"] == [one.name for one in discipline_view(root, name).servers.values()]
+        assert ("sign",) == discipline_view(root, name).disabled
 
 
 HOSTILE = [
@@ -267,15 +257,16 @@ def test_a_hostile_name_is_saved_like_any_other(
 ) -> None:
     take_columns(root, *sql)
     query(root, "UPDATE disciplines SET name = ? WHERE name = 'architecture'", name)
-    env = (Variable(name='"\n', value="]\n[launch]\nallow = ['x']"),)
-    server = Server(name="docs", command='"', args=("'\n", "\u2028"), env=env)
-    saved = save(root, edit(root, name, servers=(server,), disabled=("sign",)), quiet)
-    (found,) = discipline_view(root, name).servers or ()
+    env = {'"\n': "]\n[launch]\nallow = ['x']"}
+    typed = server("docs", '"', ("'\n", "\u2028"), env)
+    saved = save(root, edit(root, name, servers=(typed,), disabled=("sign",)))
+    (found,) = discipline_view(root, name).servers.values()
 
-    assert ("saved", ()) == (saved.state, saved.problems)
-    assert saved.sentence.isprintable()
-    assert (server.command, server.args, ('"\n',)) == (found.command, found.args, found.env)
-    assert ["sign"] == [one.entry for one in discipline_view(root, name).disabled or ()]
+    assert (True, ()) == (saved.ok, saved.problems)
+    assert saved.message.isprintable()
+    assert (typed.command, typed.args) == (found.command, found.args)
+    assert {"0": ('"\n', "")} == found.env
+    assert ("sign",) == discipline_view(root, name).disabled
     assert [] == read_settings(root).launch.allow
 
 
@@ -285,38 +276,37 @@ def test_the_config_keeps_every_byte_around_the_edit(root: Path, mark: str, end:
     take_columns(root, *NEITHER)
     old = (mark + CONFIG.rstrip("\n") + "\n# the end").replace("\n", end).encode()
     (root / FILE).write_bytes(old)
-    saved = save(root, edit(root, disabled=("sign",)), quiet)
+    saved = save(root, edit(root, disabled=("sign",)))
     new = (root / FILE).read_bytes()
 
-    assert ("saved", ()) == (saved.state, saved.problems)
+    assert (True, ()) == (saved.ok, saved.problems)
     added = f'{end}[disciplines.testing]{end}disable = ["sign"]'.encode()
     assert old + end.encode() + added == new
-    assert "saved" == save(root, edit(root, disabled=()), quiet).state
+    assert save(root, edit(root, disabled=())).ok
     assert old in (root / FILE).read_bytes()
 
 
 def test_a_project_without_a_config_gets_one(root: Path) -> None:
     take_columns(root, *NEITHER)
     (root / FILE).unlink()
-    saved = save(root, edit(root, disabled=("sign",)), quiet)
+    saved = save(root, edit(root, disabled=("sign",)))
 
-    assert ("saved", ()) == (saved.state, saved.problems)
-    assert ["sign"] == [one.entry for one in discipline_view(root).disabled or ()]
+    assert (True, ()) == (saved.ok, saved.problems)
+    assert ("sign",) == discipline_view(root).disabled
 
 
 def test_no_secret_is_said(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    said: list[str] = []
     wanted = edit(root, servers=WANTED, disabled=("sign",))
-    saved = save(root, wanted, said.append)
+    saved = save(root, wanted)
     printed = capfd.readouterr()
 
-    assert said
-    everything = f"{saved!r}{wanted!r}{said}{printed.out}{printed.err}"
+    assert saved.lines
+    everything = f"{saved!r}{wanted!r}{printed.out}{printed.err}"
     assert not any(secret in everything for secret in (PRIVATE, FRESH))
 
 
 REMOTE = {"type": "http", "url": f"https://a.example/mcp?key={PRIVATE}", "headers": {"K": PRIVATE}}
-SHOWN = Server(name="far", command="https://a.example/mcp?…", env=(Variable(name="K"),), was=0)
+SHOWN = server("far", "https://a.example/mcp?…", env={"K": ""}, was="0")
 
 
 def with_remote(root: Path, home: str) -> None:
@@ -336,10 +326,10 @@ def test_a_server_elsewhere_is_shown_without_secrets_and_keeps_its_address(
     root: Path, home: str
 ) -> None:
     with_remote(root, home)
-    (shown,) = discipline_view(root).servers or ()
-    assert ("far", SHOWN.command, (), ("K",)) == (shown.name, shown.command, shown.args, shown.env)
-    values = (Variable(name="K"), Variable(name="New", value=FRESH))
-    saved = save(root, edit(root, servers=(replace(SHOWN, env=values),)), quiet)
+    (shown,) = discipline_view(root).servers.values()
+    assert SHOWN == replace(shown, place="")
+    values = {**SHOWN.env, "1": ("New", FRESH)}
+    saved = save(root, edit(root, servers=(replace(SHOWN, env=values),)))
     (entry,) = (
         one
         for name, one in json.loads(opened(root, "task_execution", task=1).mcp_config.read_bytes())[
@@ -348,7 +338,7 @@ def test_a_server_elsewhere_is_shown_without_secrets_and_keeps_its_address(
         if name == "far"
     )
 
-    assert "saved" == saved.state
+    assert saved.ok
     assert {**REMOTE, "headers": {"K": PRIVATE, "New": FRESH}} == entry
 
 
@@ -356,9 +346,9 @@ def test_the_address_of_a_server_elsewhere_is_not_for_the_board(root: Path) -> N
     with_remote(root, "column")
     before = editable_state(root)
     other = replace(SHOWN, command="https://b.example/mcp")
-    saved = save(root, edit(root, servers=(other,)), quiet)
+    saved = save(root, edit(root, servers=(other,)))
 
-    assert "saved" != saved.state
+    assert not saved.ok
     assert "the board cannot change the address" in str(saved)
     assert PRIVATE not in str(saved)
     assert before == editable_state(root)
@@ -369,14 +359,12 @@ def test_the_tools_of_own_tables_can_be_taken_away(root: Path) -> None:
     config = (root / FILE).read_text(encoding="utf-8")
     (root / FILE).write_text(f'{config}[tables.risks]\nnoun = "risk"\n', encoding="utf-8")
     ran("regen", root, "--no-install")
-    saved = save(root, edit(root, disabled=("ralph:list_risks", "create_risk")), quiet)
+    saved = save(root, edit(root, disabled=("ralph:list_risks", "create_risk")))
 
-    assert ("saved", (), ()) == (saved.state, saved.fields, saved.problems)
-    assert ("create_risk", "ralph:list_risks") == tuple(
-        one.entry for one in discipline_view(root).disabled or ()
-    )
-    wrong = save(root, edit(root, disabled=("ralph:list_risk",)), quiet)
-    assert "list_risks" in wrong.fields[0].hint
+    assert (True, ()) == (saved.ok, saved.problems)
+    assert ("create_risk", "ralph:list_risks") == discipline_view(root).disabled
+    wrong = save(root, edit(root, disabled=("ralph:list_risk",)))
+    assert "list_risks" in wrong.problems[0].hint
 
 
 def test_they_can_where_the_project_cannot_be_generated_by_now(root: Path) -> None:
@@ -387,6 +375,9 @@ def test_they_can_where_the_project_cannot_be_generated_by_now(root: Path) -> No
     ran("regen", root, "--no-install")
     (root / ".ralph/recipes").mkdir()
     (root / ".ralph/recipes/own.toml").write_text('base = "none_such"\n', encoding="utf-8")
-    saved = save(root, edit(root, disabled=("ralph:list_risks",)), quiet)
+    saved = save(root, edit(root, disabled=("ralph:list_risks",)))
 
-    assert ("saved", ()) == (saved.state, saved.fields)
+    assert saved.ok, saved
+    assert ['.ralph/recipes/own.toml:1: there is no base "none_such"'] == [
+        one.text for one in saved.problems
+    ]

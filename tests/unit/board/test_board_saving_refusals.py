@@ -4,15 +4,13 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 from board_edits import (
-    CONFIG,
     FILE,
     FRESH,
     MIXED,
@@ -22,20 +20,12 @@ from board_edits import (
     edit,
     editable_project,
     editable_state,
-    row,
+    server,
 )
 from command_line import run_sql, texts
-from driving import query, quiet
+from driving import query
 
-from ralphgen.board.discipline_forms import (
-    PlannedWrite,
-    Server,
-    Variable,
-    WriteResult,
-    save,
-    stored,
-)
-from ralphgen.board.disciplines import read_disciplines
+from ralphgen.board.disciplines import ChangedError, read_disciplines, read_stored, save, write
 from ralphgen.files import put
 from ralphgen.project.root import DATABASE
 
@@ -70,13 +60,13 @@ def test_a_database_that_stays_locked_is_said_and_nothing_is_saved(
     run_sql(root, *sql)
     wanted, before = edit(root, servers=WANTED, disabled=("sign",)), editable_state(root)
     with locked(root):
-        saved = save(root, wanted, quiet, patience=0.2)
+        saved = save(root, wanted, patience=0.2)
     (problem,) = saved.problems
 
-    assert ("refused", "nothing was saved") == (saved.state, saved.sentence)
+    assert (False, "nothing was saved") == (saved.ok, saved.message)
     assert "the database is busy" in problem.text
     assert before == editable_state(root)
-    assert "saved" == save(root, wanted, quiet).state
+    assert save(root, wanted).ok
 
 
 REFUSING = {
@@ -118,10 +108,10 @@ def test_what_the_database_refuses_is_said_and_nothing_is_saved(
 ) -> None:
     run_sql(root, *missing, sql)
     before = editable_state(root)
-    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
+    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)))
     (problem,) = saved.problems
 
-    assert "refused" == saved.state
+    assert not saved.ok
     assert expected in problem.text
     assert before == editable_state(root)
     assert PRIVATE not in repr(saved)
@@ -130,9 +120,9 @@ def test_what_the_database_refuses_is_said_and_nothing_is_saved(
 def test_a_config_that_is_made_goes_again_where_the_database_refuses(root: Path) -> None:
     (root / FILE).unlink()
     run_sql(root, *MIXED, REFUSING["a row that is named at the end"][0])
-    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
+    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)))
 
-    assert "refused" == saved.state
+    assert not saved.ok
     assert not (root / FILE).exists()
 
 
@@ -153,26 +143,22 @@ def test_with_a_config_that_cannot_be_read_nothing_is_written(root: Path, text: 
     else:
         (root / FILE).write_text(text, encoding="utf-8")
     before = texts(root)
-    saved = save(root, wanted, quiet)
+    saved = save(root, wanted)
 
-    assert ("refused", "nothing was saved") == (saved.state, saved.sentence)
+    assert (False, "nothing was saved") == (saved.ok, saved.message)
     assert FILE in saved.problems[0].text
     assert before == texts(root)
     assert PRIVATE not in repr(saved)
 
 
 def test_a_wrong_edit_is_refused_at_its_fields(root: Path) -> None:
-    bad = Server(name="a b", command=" ", env=(Variable(name="K", value=f"{FRESH}\0"),))
+    bad = server("a b", " ", env={"K": f"{FRESH}\0"})
     before = editable_state(root)
-    saved = save(root, edit(root, servers=(*WANTED, bad), disabled=("no",)), quiet)
+    saved = save(root, edit(root, servers=(*WANTED, bad), disabled=("no",)))
 
-    assert ("refused", "nothing was saved", discipline_view(root)) == (
-        saved.state,
-        saved.sentence,
-        saved.discipline,
-    )
-    fields = ["servers.2.name", "servers.2.command", "servers.2.env.0.value", "disabled.0"]
-    assert fields == [one.field for one in saved.fields]
+    assert (False, "nothing was saved") == (saved.ok, saved.message)
+    fields = ["servers.2.name", "servers.2.command", "servers.2.env.0.value", "disabled"]
+    assert fields == [one.field for one in saved.problems]
     assert before == editable_state(root)
     assert FRESH not in repr(saved)
 
@@ -180,23 +166,23 @@ def test_a_wrong_edit_is_refused_at_its_fields(root: Path) -> None:
 def test_a_discipline_that_is_gone_is_said(root: Path) -> None:
     wanted = edit(root, disabled=("sign",))
     query(root, "UPDATE disciplines SET name = 'tests' WHERE name = 'testing'")
-    saved = save(root, wanted, quiet)
+    saved = save(root, wanted)
 
-    assert ("refused", None) == (saved.state, saved.discipline)
+    assert not saved.ok
     assert 'the discipline "testing" no longer exists' == saved.problems[0].text
 
 
 def test_hand_edits_hinder_regenerating_and_the_edit_stays_saved(root: Path) -> None:
-    server = root / ".ralph/mcp/server.py"
-    server.write_text(server.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
-    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
+    module = root / ".ralph/mcp/server.py"
+    module.write_text(module.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
+    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)))
     (problem,) = saved.problems
 
-    assert "saved" == saved.state
-    assert saved.sentence.endswith(", but the server was not regenerated")
+    assert saved.ok
+    assert saved.message.endswith(", but the server was not regenerated")
     assert "server.py was edited by hand; not overwritten" == problem.text
-    assert ["docs", "more"] == [one.name for one in discipline_view(root).servers or ()]
-    assert server.read_text(encoding="utf-8").endswith("# mine\n")
+    assert ["docs", "more"] == [one.name for one in discipline_view(root).servers.values()]
+    assert module.read_text(encoding="utf-8").endswith("# mine\n")
 
 
 def test_a_config_that_cannot_be_written_leaves_the_database_as_it_was(root: Path) -> None:
@@ -206,10 +192,10 @@ def test_a_config_that_cannot_be_written_leaves_the_database_as_it_was(root: Pat
     (root / FILE).rename(target)
     (root / FILE).symlink_to(target)
     before = editable_state(root)
-    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)), quiet)
+    saved = save(root, edit(root, servers=WANTED, disabled=("get_task",)))
     (problem,) = saved.problems
 
-    assert "refused" == saved.state
+    assert not saved.ok
     assert "cannot be written: file name too long" in problem.text
     assert before == editable_state(root)
 
@@ -217,9 +203,9 @@ def test_a_config_that_cannot_be_written_leaves_the_database_as_it_was(root: Pat
 def test_without_a_database_nothing_is_saved(root: Path) -> None:
     wanted = edit(root, disabled=("sign",))
     (root / DATABASE).unlink()
-    saved = save(root, wanted, quiet)
+    saved = save(root, wanted)
 
-    assert ("refused", None) == (saved.state, saved.discipline)
+    assert not saved.ok
     assert "no database at" in saved.problems[0].text
 
 
@@ -232,42 +218,27 @@ except sqlite3.OperationalError as error:
 """
 
 
-def planned(root: Path, **changes: Any) -> PlannedWrite:
-    """A write of both places, made from what is there."""
-    facts = {
-        "root": root,
-        "discipline": "testing",
-        "expected": {"mcp_tool_overrides": ("null", "")},
-        "values": {"mcp_tool_overrides": "{}"},
-        "config": str(root / FILE),
-        "before": CONFIG,
-        "after": f"# new\n{CONFIG}",
-    }
-    return PlannedWrite(**{**facts, **changes})
-
-
-def test_a_planned_write_reaches_both_places(root: Path) -> None:
-    assert WriteResult("stored") == stored(planned(root))
-    assert "{}" == row(root)["mcp_tool_overrides"]
-    assert f"# new\n{CONFIG}" == (root / FILE).read_text(encoding="utf-8")
-
-
-STALE: dict[str, dict[str, Any]] = {
-    "another value": {"expected": {"mcp_tool_overrides": ("text", "7B7D")}},
-    "another type": {"expected": {"mcp_tool_overrides": ("blob", "")}},
-    "another config": {"before": "kits = []"},
-    "no config": {"before": None},
-    "another discipline": {"discipline": "nobody"},
+OVERRIDE = "UPDATE disciplines SET mcp_tool_overrides = ? WHERE name = 'testing'"
+STALE: dict[str, Callable[[Path], object]] = {
+    "another value": lambda root: query(root, OVERRIDE, "{}"),
+    "another type": lambda root: query(root, OVERRIDE, ""),
+    "another config": lambda root: (root / FILE).write_text("kits = []", encoding="utf-8"),
+    "no config": lambda root: (root / FILE).unlink(),
+    "another name": lambda root: query(root, "UPDATE disciplines SET name = name || '2'"),
 }
 
 
-@pytest.mark.parametrize("changes", STALE.values(), ids=STALE)
-def test_a_write_planned_from_something_else_changes_nothing(
-    root: Path, changes: dict[str, Any]
+@pytest.mark.parametrize("change", STALE.values(), ids=STALE)
+def test_what_changes_after_the_look_is_not_overwritten(
+    root: Path, change: Callable[[Path], object]
 ) -> None:
+    old = read_stored(root)[0]["testing"]
+    settings = old.settings.model_copy(update={"disable": ["sign"]})
+    change(root)
     before = editable_state(root)
 
-    assert WriteResult("changed") == stored(planned(root, **changes))
+    with pytest.raises(ChangedError):
+        write(root, old, {"mcp_tool_overrides": "[]"}, settings)
     assert before == editable_state(root)
 
 
@@ -275,6 +246,7 @@ def test_no_other_program_writes_meanwhile_though_the_board_reads(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The locks of a process end when any of its threads closes the file (POSIX)."""
+    run_sql(root, *MIXED)
     query(root, "PRAGMA journal_mode = delete")
     reader, found = Thread(target=read_disciplines, args=[root]), list[str]()
 
@@ -286,18 +258,8 @@ def test_no_other_program_writes_meanwhile_though_the_board_reads(
         found.append(done.stdout)
         put(path, text)
 
-    monkeypatch.setattr("ralphgen.board.discipline_forms.put", meanwhile)
+    monkeypatch.setattr("ralphgen.board.disciplines.put", meanwhile)
 
-    assert WriteResult("stored") == stored(planned(root))
+    assert save(root, edit(root, servers=WANTED, disabled=("sign",))).ok
     assert ["database is locked\n"] == found
     reader.join()
-
-
-def test_what_fails_is_said_and_nothing_is_saved(root: Path) -> None:
-    """A write of no column at all is none."""
-    before = editable_state(root)
-    found = stored(planned(root, values={"nothing": "x"}, expected={}))
-
-    assert "refused" == found.state
-    assert found.problems
-    assert before == editable_state(root)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.board.discipline_forms import with_settings
+from ralphgen.board.disciplines import with_settings
 from ralphgen.project.config import DisciplineSettings
 
 DOCS = {"command": "x y", "args": ["a"], "env": {"K E": 'q"\x7f\n', "B": "2"}}
