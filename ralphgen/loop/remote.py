@@ -59,7 +59,6 @@ from ralphgen.loop.trees import (
     delete_branch,
     fetch_base,
     free_number,
-    landing,
     prepare,
     release,
     reserved_number,
@@ -957,9 +956,7 @@ class RemoteWorkplace:
         """
         git, config = Git(self._root), self._project.settings.loop
         branch = base_branch(self._root)
-        with landing(self._root):
-            reason = fetch_base(git, branch, config)
-        if reason:
+        if reason := fetch_base(git, branch, config):
             raise ProjectError(reason)
         self._project = Project(self._root)
         has_base = taken["base"] is None or (

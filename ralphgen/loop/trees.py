@@ -115,13 +115,14 @@ NO_SUCH_REF = 2  # the exit code of `git ls-remote --exit-code` for a remote wit
 FETCHES = 5  # attempts
 SWITCHED = 3  # the exit code of `ADVANCE` if another branch was checked out meanwhile
 # `git merge` would move whichever branch is checked out by then. One process group does all of it,
-# so that a kill of the loop leaves no half.
+# so that a kill of the loop leaves no half: the next loop may move it at the same time.
 ADVANCE = f"""f() {{
 checked_out() {{ test "$(git symbolic-ref --quiet HEAD)" = "$1"; }}
 checked_out "$1" || exit {SWITCHED}
 git update-index -q --refresh
 git read-tree -m -u "$2" "$3" || exit 1
 git update-ref -m "merge: fast-forward" "$1" "$3" "$2" || {{
+    test "$(git rev-parse --quiet --verify "$1")" = "$3" && exit 0
     git read-tree -m -u "$3" "$2"
     exit 1
 }}
@@ -450,12 +451,13 @@ def fetch_base(git: Git, base: str, config: LoopConfig) -> str | None:
         if not _fetched(git, config.remote, base, theirs):
             return None
         accept_fetched(git.root, theirs)
-        old, new = git.say("rev-parse", f"refs/heads/{base}"), git.say("rev-parse", theirs)
-        if git.contains(old, new):
-            return None
-        if not git.contains(new, old):
-            return f'"{base}" and "{config.remote}/{base}" have diverged'
-        reason = move_base(git, base, old, new)
+        with landing(git.root):
+            old, new = git.say("rev-parse", f"refs/heads/{base}"), git.say("rev-parse", theirs)
+            if git.contains(old, new):
+                return None
+            if not git.contains(new, old):
+                return f'"{base}" and "{config.remote}/{base}" have diverged'
+            reason = move_base(git, base, old, new)
         accept_fetched(git.root, theirs)
         return reason
 

@@ -1,14 +1,27 @@
 """The worktree of an agent: complete, set up once, used by one worker; leftovers are kept."""
 
+import threading
 from pathlib import Path
 
 import pytest
-from merging_projects import SETTLED, branches, merged, merging_project, say, worked
+from merging_projects import (
+    SETTLED,
+    base,
+    branch_of,
+    branches,
+    merged,
+    merging_project,
+    say,
+    with_origin,
+    worked,
+)
+from merging_projects import move_base as user_commits
 from proved_projects import git, python
 
 from ralphgen.errors import ProjectError
+from ralphgen.loop.git import Git
 from ralphgen.loop.merge import Merged
-from ralphgen.loop.trees import free_number, prepare
+from ralphgen.loop.trees import fetch_base, free_number, landing, move_base, prepare
 from ralphgen.project.config import LoopConfig
 
 pytestmark = pytest.mark.slow
@@ -100,3 +113,48 @@ def test_git_sees_nothing_of_the_work_trees(root: Path) -> None:
     worked(root, 1, [("new.txt", "x")])
 
     assert "" == git(root, "status", "--porcelain")
+
+
+def later(root: Path) -> str:
+    """Return a commit with another file after the one that is checked out; no branch has it."""
+    user_commits(root)
+    found = base(root)
+    git(root, "reset", "--quiet", "--hard", "HEAD^")
+    return found
+
+
+def test_two_moves_to_one_commit_leave_a_clean_checkout(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed loop's move may end while the next loop moves the branch to the same commit."""
+    old, new, look = base(root), later(root), Git.commit
+    moves: list[str | None] = []
+
+    def moved_meanwhile(own: Git, name: str) -> str | None:
+        found = look(own, name)
+        if name == "HEAD" and not moves:
+            moves.append("")
+            moves[:] = [move_base(Git(root), branch_of(root), old, new)]
+        return found
+
+    monkeypatch.setattr(Git, "commit", moved_meanwhile)
+    reason = move_base(Git(root), branch_of(root), old, new)
+
+    assert [None] == moves
+    assert reason is None
+    assert new == base(root)
+    assert "" == git(root, "status", "--porcelain", "--untracked-files=no")
+
+
+def test_a_fetch_moves_no_branch_while_another_process_lands(root: Path) -> None:
+    config, old, new = with_origin(root), base(root), later(root)
+    git(root, "push", "--quiet", "origin", f"{new}:{branch_of(root)}")
+    fetching = threading.Thread(target=fetch_base, args=(Git(root), branch_of(root), config))
+    with landing(root):
+        fetching.start()
+        fetching.join(2)
+        assert fetching.is_alive()
+        assert old == base(root)
+    fetching.join(30)
+
+    assert new == base(root)
