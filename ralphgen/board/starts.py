@@ -54,6 +54,7 @@ CLOCK = re.compile(r"\d{1,2}:\d\d", re.ASCII)
 ERROR, HINT = "error: ", "hint: "
 PATIENCE = 20.0  # seconds to wait for a start
 STOP_PATIENCE = 15.0  # seconds for an agent to clean up and to release its task
+KEPT = re.compile("^transcript: (.+)$", re.MULTILINE)  # in the output of a session that has ended
 LOOK = 0.1  # seconds between checks for its begin
 SAID = 8_000  # bytes of the output of a command that are shown
 ASKED = {
@@ -298,7 +299,10 @@ class StartedProcesses:
         end = time.monotonic() + patience
         while time.monotonic() < end:
             is_over = command.over.is_set()  # before the look: what has begun may end at once
-            if begun := next(self._begun_by(command.process.pid), ""):
+            begun = next(self._begun_by(command.process.pid), "")
+            if is_over and not begun and (found := KEPT.search(command.said)):
+                begun = Path(found[1]).parent.name  # it has ended between two looks
+            if begun:
                 command.begun = begun
                 return ActionResult(True, f"{what} has started")
             if is_over and command.code == 0:

@@ -15,6 +15,7 @@ from driving import query
 from lifelines import until
 from loop_projects import LoopProject, wait_until_gone
 
+from ralphgen.board import starts
 from ralphgen.project.root import SESSIONS
 from ralphgen.sessions.store import HeldFile, launcher_of, stored_sessions
 
@@ -277,8 +278,11 @@ def test_no_module_of_the_project_is_run_by_a_start(project: LoopProject, tmp_pa
     assert not (tmp_path / "run").exists()
 
 
-def test_words_of_a_custom_agent_are_shown_as_text(tmp_path: Path) -> None:
-    """Its transcript has a JSON object on each line."""
+def test_words_of_a_custom_agent_are_shown_as_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its transcript has a JSON object on each line; its session ends between two looks at it."""
+    monkeypatch.setattr(starts, "LOOK", 5.0)
     script = 'echo Hello; echo \'{"turns": 3, "cost_usd": 0.2}\''
     agent = f"[loop.agents.own]\ncommand = {json.dumps(['sh', '-c', script])}\n"
     project = LoopProject(tmp_path, 1, {}, config=agent)
