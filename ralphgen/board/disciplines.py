@@ -627,9 +627,12 @@ def save(root: Path, edit: Edit, session: str = BOARD, patience: float = PATIENC
                 return _stale(root, edit)
             if wrong := tuple(problems_of(edit, view, catalog_of(Project(root)))):
                 return ActionResult(False, NOTHING_SAVED, problems=wrong)
-            values, settings, wanted = old.changes(edit)
-            told += _secrets_of([*wanted, *old.servers("config")])
+            told += _secrets_of(old.servers("config"))
             told += _secrets_of(old.servers("database") if not view.stored_servers else ())
+            typed = (edit.servers or {}).values()
+            told += [value for one in typed for _, value in one.env.values()]
+            values, settings, wanted = old.changes(edit)
+            told += _secrets_of(wanted)
             write(root, old, values, settings, session, patience)
     except ChangedError:
         return _stale(root, edit)

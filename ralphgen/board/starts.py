@@ -300,8 +300,8 @@ class StartedProcesses:
         while time.monotonic() < end:
             is_over = command.over.is_set()  # before the look: what has begun may end at once
             begun = next(self._begun_by(command.process.pid), "")
-            if is_over and not begun and (found := KEPT.search(command.said)):
-                begun = Path(found[1]).parent.name  # it has ended between two looks
+            if is_over and not begun and (found := KEPT.findall(command.said)):
+                begun = Path(found[-1]).parent.name  # it has ended between two looks
             if begun:
                 command.begun = begun
                 return ActionResult(True, f"{what} has started")

@@ -534,8 +534,9 @@ class Run:
         if limits.max_tasks is not None and begun >= limits.max_tasks and not self._review_is_due():
             return self._used_up(f"--max-tasks {limits.max_tasks} reached", "max_tasks")
         if self._empty == self._ended and not self._review_is_due():
-            left = self._next_look - time.monotonic()
-            return self._poll if self._looking else left if left > 0 else None
+            left = self._poll if self._looking else self._next_look - time.monotonic()
+            if left > 0:
+                return left
         return None
 
     def _time_left(self) -> tuple[float, StopReason | None]:

@@ -300,7 +300,7 @@ class ProjectWorkplace:
             if self._unreleased and self.is_away():
                 raise ProjectError("the database cannot be reached")
 
-    def _tree_of(self, _worker: int) -> Callable[[int], Path] | None:
+    def _tree_of(self, _job: Assignment, _worker: int) -> Callable[[int], Path] | None:
         """Return a function that prepares a task's worktree; None if sessions share the tree."""
         return None
 
@@ -325,7 +325,7 @@ class ProjectWorkplace:
                 request,
                 say=self._told(worker),
                 ask=lambda _shown: False,  # the user was asked before the first session
-                work_tree=None if job.review else self._tree_of(worker),
+                work_tree=None if job.review else self._tree_of(job, worker),
                 trust_edited=self._trust_edited,
                 leaves_out=self._agents[job.agent].leaves_out_settings,
                 sandbox=current_rules(),
@@ -518,8 +518,9 @@ class TreeWorkplace(ProjectWorkplace):
         result = super().session(job, worker)
         return replace(result, error=self._merging.error or result.error)
 
-    def _tree_of(self, worker: int) -> Callable[[int], Path]:
+    def _tree_of(self, job: Assignment, worker: int) -> Callable[[int], Path]:
         def tree(task: int) -> Path:
+            job.begins()  # before a setup, which may take minutes
             number, told = self._numbers[worker - 1], self._told(worker)
             config, stop = self._project.settings.loop, self._stop
             self._trees[worker] = prepare(self._root, number, task, config, told, stop, self._onto)

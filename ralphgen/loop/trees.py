@@ -115,7 +115,7 @@ NO_SUCH_REF = 2  # the exit code of `git ls-remote --exit-code` for a remote wit
 FETCHES = 5  # attempts
 SWITCHED = 3  # the exit code of `ADVANCE` if another branch was checked out meanwhile
 # `git merge` would move whichever branch is checked out by then. One process group does all of it,
-# so that a kill of the loop leaves no half: the next loop may move it at the same time.
+# so that a kill of the loop leaves no half. It can outlive its loop: the next one may move it too.
 ADVANCE = f"""f() {{
 checked_out() {{ test "$(git symbolic-ref --quiet HEAD)" = "$1"; }}
 checked_out "$1" || exit {SWITCHED}

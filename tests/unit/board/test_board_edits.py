@@ -116,7 +116,7 @@ WRONG: dict[str, tuple[Edit, str, str]] = {
 
 
 @pytest.mark.parametrize(("given", "field", "text"), WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_said_at_its_field(given: Edit, field: str, text: str) -> None:
+def test_a_problem_names_its_field(given: Edit, field: str, text: str) -> None:
     (problem,) = [one for one in problems_of(given, SAW, CATALOG) if one.field == field]
 
     assert text in problem.text

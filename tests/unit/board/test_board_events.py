@@ -158,9 +158,7 @@ def test_a_listener_that_leaves_is_not_missed(board: Running, root: Path) -> Non
         assert page.hears("status")
 
 
-def test_what_was_written_while_nobody_listened_is_told_of_at_once(
-    board: Running, root: Path
-) -> None:
+def test_a_new_stream_immediately_names_earlier_changes(board: Running, root: Path) -> None:
     seen = number_in(board.get())
     rename(root, "Unheard")
     before = time.monotonic()

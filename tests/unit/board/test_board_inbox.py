@@ -1,4 +1,4 @@
-"""The inbox: which task is in which group, with which flags, and what the last night was."""
+"""The inbox: its groups and flags, and the last night."""
 
 import re
 import time

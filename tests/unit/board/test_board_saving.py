@@ -163,7 +163,7 @@ def test_every_era_takes_an_edit(tmp_path: Path, schema: str) -> None:
     assert "get_feature" not in session.served[0].names
 
 
-def test_a_list_that_is_left_out_stays_as_it_is_even_if_nobody_can_read_it(root: Path) -> None:
+def test_an_unreadable_list_that_the_edit_leaves_out_is_unchanged(root: Path) -> None:
     query(root, "UPDATE disciplines SET mcp_servers = 'no JSON' WHERE name = 'testing'")
     saved = save(root, edit(root, disabled=("sign",)))
 

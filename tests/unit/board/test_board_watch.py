@@ -56,7 +56,7 @@ def test_a_session_that_a_page_shows_is_followed_and_no_other(watched: Watched) 
     assert set() == watched.changed(later=True)
 
 
-def test_what_is_said_between_the_drawing_of_a_page_and_the_first_look_is_told(
+def test_a_message_after_the_page_and_before_the_first_check_is_announced(
     watched: Watched,
 ) -> None:
     folder = watched.session("s")

@@ -56,7 +56,7 @@ def test_an_unknown_topic_is_refused_by_naming_those_that_there_are(rye: Rye) ->
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_the_text_on_a_tool_says_all_that_its_schema_says(rye: Rye, tool: str) -> None:
+def test_the_help_of_a_tool_covers_its_schema(rye: Rye, tool: str) -> None:
     text = content(rye, tool)
     listed = schema(rye, tool)
     lines = dict(re.findall(r"^- (\w+) \((.*)$", text, re.MULTILINE))

@@ -143,7 +143,7 @@ class TestEntry:
 
         assert 2 == value_of(tmp_path, source)
 
-    def test_what_lies_beside_a_tool_cannot_be_imported(self, tmp_path: Path) -> None:
+    def test_files_next_to_a_tool_cannot_be_imported(self, tmp_path: Path) -> None:
         (tmp_path / "beside.py").write_text("", encoding="utf-8")
 
         assert "ModuleNotFoundError: No module named 'beside'" == error_of(
