@@ -44,7 +44,7 @@ class WarmProcess:
 
     def __init__(self, patience: float = PATIENCE) -> None:
         """Start it; it ends when its socket is closed, and a command after `patience` seconds."""
-        self._patience = patience
+        self.patience = patience
         self._lock = Lock()
         self._begin()
 
@@ -59,7 +59,6 @@ class WarmProcess:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
-        self._orders.settimeout(self._patience)
 
     @contextmanager
     def free(self) -> Iterator[bool]:
@@ -118,6 +117,7 @@ class WarmProcess:
 
         A command that hangs raises TimeoutError; a new process takes the next one.
         """
+        self._orders.settimeout(self.patience)
         try:
             return int(self._orders.recv(16))
         except TimeoutError:

@@ -11,8 +11,8 @@ from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
 
 import pytest
-from asking_dela import VERSIONS, asking, living, start_of
-from dela_projects import allow, entry
+from asking_dela import FILES, VERSIONS, asking, living, start_of
+from dela_projects import allow, entry, project_with
 from lifelines import Lifeline, until
 from wire import Wire
 
@@ -76,6 +76,11 @@ AMID_STARTS = pytest.mark.parametrize(
 )
 
 NEWEST_FIRST = (VERSIONS[1], pytest.param(VERSIONS[0], marks=pytest.mark.soak))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return project_with(tmp_path_factory.mktemp("ends"), FILES)
 
 
 @pytest.fixture(scope="module")
