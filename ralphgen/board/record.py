@@ -110,7 +110,9 @@ class Activity(NamedTuple):
     columns: tuple[tuple[str, str, str], ...] = ()
 
 
-def task_view(rows: Rows, is_hidden: Hidden, task: int, most: int = FIRST) -> dict[str, Any]:
+def task_view(
+    rows: Rows, is_hidden: Hidden, task: int, most: int = FIRST, user: str = "The user"
+) -> dict[str, Any]:
     """Return the values of a task for its page, none if there is no such task.
 
     `version` differs after each change of what the page shows. `feature` and `discipline` have a
@@ -118,6 +120,7 @@ def task_view(rows: Rows, is_hidden: Hidden, task: int, most: int = FIRST) -> di
     last session, but of a done task the last finished one. `waits_for` is None if it is unreadable.
     `earlier` is the number of entries to ask for to see earlier activity, 0 if there is none, and
     -1 if it is not shown here. `record_command` adds a current ledger, empty if there is one.
+    Decisions without a name in the record are those of the `user`.
     """
     row = stored_task(rows, task)
     if row is None:
@@ -132,7 +135,7 @@ def task_view(rows: Rows, is_hidden: Hidden, task: int, most: int = FIRST) -> di
     status = line(row.get("status"))
     finished = [one for one in sessions if one.record.outcome == DONE and status == DONE]
     work = next(iter([*finished, *sessions]), None)
-    record = TaskRecord(rows, is_hidden, task, sessions[::-1], most + 1)
+    record = TaskRecord(rows, is_hidden, task, sessions[::-1], most + 1, user)
     ending = record.last_words(work, status)
     entries = record.activity(checks, ending)
     claim = claims.claim_of(rows.connection, task) if recorded else None
@@ -279,9 +282,15 @@ class TaskRecord:
     """The newest entries on a task, at most so many of each kind, and oldest first."""
 
     def __init__(
-        self, rows: Rows, is_hidden: Hidden, task: int, sessions: Sequence[WorkSession], most: int
+        self,
+        rows: Rows,
+        is_hidden: Hidden,
+        task: int,
+        sessions: Sequence[WorkSession],
+        most: int,
+        user: str,
     ) -> None:
-        self._is_hidden, self._sessions = is_hidden, sessions
+        self._is_hidden, self._sessions, self._user = is_hidden, sessions, user
         self._comments: list[Row] = _comments(rows, task, most)
         ids = [one["id"] for one in self._comments if isinstance(one["id"], int)]
         self._changes = ledger.changes_of(rows, task, ids, most)[::-1] if rows.has_ledger else []
@@ -298,7 +307,7 @@ class TaskRecord:
         by = {one.session for one in self._changes} | {by for *_, by in self._questions}
         sql = f"{NAMES} WHERE {rows.connection.sql.among('id', 'text')}"
         self._names = {
-            session: "The user" if agent is None and recipe == "manual" else line(agent or recipe)
+            session: user if agent is None and recipe == "manual" else line(agent or recipe)
             for session, agent, recipe in read(sql, json.dumps(sorted(filter(None, by))))
         }
         self._names |= {one.record.session_id: one.agent for one in sessions}
@@ -341,7 +350,7 @@ class TaskRecord:
         made = {one.number for one in self._made.values()}
         yield from (self._change(one) for one in self._changes if one.number not in made)
         for run in runs:
-            who = "Checks" if run.check else self._names.get(run.session, "The user")
+            who = "Checks" if run.check else self._names.get(run.session, self._user)
             what = f"{run.check}: {run.verdict}" if run.check else run.verdict
             what += f", after changes of {', '.join(run.files)}" if run.files else ""
             yield Activity(f"run-{run.number}", run.started, who, what, tail=run.tail)

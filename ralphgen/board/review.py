@@ -24,7 +24,9 @@ from ralphgen.ledger.record import base_of
 from ralphgen.loop.kept import kept_branches
 from ralphgen.project.database import open_database
 from ralphgen.project.model import Schema
+from ralphgen.project.root import engine_of
 from ralphgen.runtime.engine.ledger import DONE, MET
+from ralphgen.sessions.questions import name_of_user
 
 LARGE, QUICK = 100_000, 0.25  # characters of a diff that the page itself has, and seconds for it
 
@@ -108,9 +110,11 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
         raise HTTPException(404, f"there is no task {line(task, 30)}")
     schema = board.kept("matrix", Project).schema  # to read it takes longer than everything else
     most = min(int(asked), MOST) if asked.isdecimal() and len(asked) <= len("9999") else FIRST
+    # The users of a database on a server share it: a decision may be that of any of them.
+    user = name_of_user(root) if engine_of(root) == "sqlite" else "The user"
     with open_database(root) as connection:
         rows = reading_rows(connection, schema)
-        view = task_view(rows, schema.hidden, task, max(most, FIRST))
+        view = task_view(rows, schema.hidden, task, max(most, FIRST), user)
         status = view.get("status", "")
         choices = [*draft_choices(rows, schema, view["row"])] if status == "draft" else ()
     checking = board.is_checking(task)

@@ -23,6 +23,7 @@ from ralphgen.board.render import render
 from ralphgen.board.review import changes_at_once, kept_branch, page_values, work_changes
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import HIDDEN, CheckRecord
+from ralphgen.project.root import engine_of
 
 pytestmark = pytest.mark.slow
 
@@ -360,6 +361,17 @@ class TestActivity:
         assert f"{back[0].who} set the status to pending" in told(seen(root, 1))
         assert "Keep the <strong>old</strong> API" in page
         assert "Look again" in page
+
+    def test_a_status_has_the_name_of_the_user_unless_several_share_the_database(
+        self, root: Path
+    ) -> None:
+        git(root, "init", "--quiet")
+        git(root, "config", "user.name", "Ada Lovelace")
+        with running_board(root) as running:
+            assert running.act("/tasks/1/status", {"status": "blocked", "reason": "Wait"})["ok"]
+            page = running.get("tasks/1")
+        name = "Ada Lovelace" if engine_of(root) == "sqlite" else "The user"
+        assert f"<b>{name}</b> set the status to blocked" in page
 
     def test_changes_have_both_values_and_of_hidden_columns_the_name_alone(
         self, tmp_path: Path
