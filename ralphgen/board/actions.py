@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from ralphgen.kits.ralph.rows import Rows
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.undo import undo_session
 from ralphgen.loop.kept import drop_kept, kept_branches
-from ralphgen.loop.revert import preview, then_of, undo_work
+from ralphgen.loop.revert import preview, take_out, then_of, undo_work
 from ralphgen.project.database import open_database
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL, NOTHING
@@ -247,7 +247,10 @@ class TaskActions:
 
     def send_back(self, task: int, form: Form) -> ActionResult:
         """Send finished work back with a note."""
-        session = reviews.send_back(self.root, task, form.text("note"))
+        note = form.text("note")
+        if form.texts("code"):
+            return self._take_out(task, self._still_finished_by(task, form), note)
+        session = reviews.send_back(self.root, task, note)
         return self._decided(f"#{task} sent back with your note", session)
 
     def answer(self, task: int, form: Form) -> ActionResult:
@@ -319,6 +322,10 @@ class TaskActions:
         values: dict[str, object] = {"title": f"#{task} {line(row.get('title'))}"}
         if kind == "edit":
             values["fields"] = edit_fields(self.schema(UPDATE), row, typed_in)
+        elif kind == "send-back":
+            values["work"] = None
+            with suppress(RalphgenError):  # finished by no session on record
+                values["work"] = preview(self.root, self._finished_by(task))
         elif kind == "undo":
             values["work"] = preview(self.root, self._finished_by(task))
         elif kind == "status":
@@ -429,11 +436,20 @@ class TaskActions:
             tools.comment(task, form.text("body"), author=name_of_user(self.root))
         return ActionResult(True, f"Comment added to #{task}")
 
+    def _take_out(self, task: int, session: str, note: str) -> ActionResult:
+        """Begin to revert the merge of finished work, which is then sent back with a note."""
+        reviews.refuse_note(note)
+
+        def revert() -> ActionResult:
+            commit = take_out(self.root, task, session, note, say=_ignore_message)
+            return ActionResult(True, f"#{task} sent back; the code is reverted as {commit[:7]}")
+
+        self._begin(task, revert, "the work was not sent back")
+        return ActionResult(True, f"#{task}: taking the code out; its checks run first")
+
     def undo_work(self, task: int, form: Form) -> ActionResult:
         """Begin to undo the work on a task: the checks may take long."""
-        session, code = form.text("session"), bool(form.texts("code"))
-        if session != self._finished_by(task):
-            raise ProjectError(f"another session has finished task {task} since: look at it first")
+        session, code = self._still_finished_by(task, form), bool(form.texts("code"))
         if (refused := preview(self.root, session, code=code).refusal) is not None:
             raise ProjectError(refused.text, refused.hint)
         then = then_of(self.root, form.text("then"))
@@ -483,6 +499,12 @@ class TaskActions:
         if row is None:
             raise ProjectError(f"no session on record has finished task {task}")
         return str(row[0])
+
+    def _still_finished_by(self, task: int, form: Form) -> str:
+        session = form.text("session")
+        if session != self._finished_by(task):
+            raise ProjectError(f"another session has finished task {task} since: look at it first")
+        return session
 
     def _decided(self, message: str, session: str) -> ActionResult:
         self._undos[session] = lambda: self._undo_sessions(session)

@@ -9,10 +9,11 @@ verdict if there is nothing left to do.
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 from ralphgen.agents.sandbox import open_sandbox
 from ralphgen.emit.trust import Ask, require_trust
@@ -41,11 +42,14 @@ from ralphgen.sessions.questions import User, schema_of_tasks
 from ralphgen.sessions.reviews import (
     UNDONE,
     record_undone,
+    refuse_note,
+    send_back,
     statuses_of_new,
     tables_of_tasks,
 )
 from ralphgen.sessions.snapshot import recorded_tree
 
+T = TypeVar("T")
 Then = Literal["draft", "pending"]
 PAUSE = 1.0  # seconds until the queue of another process is looked at again
 MOST = 1_000  # tasks that are built on one
@@ -180,10 +184,40 @@ def undo_work(
     work fails a check; and `UsageError` for a status that tasks cannot have.
     """
     then_of(root, then)
+    return _ended(root, session, (code, onto), partial(_undo_rows, root, then), say, ask)
+
+
+def take_out(root: Path, task: int, session: str, note: str, *, say: Say) -> str:
+    """Take a session's work on a task out of its branch, and send the task back with a note.
+
+    The rows of the session remain. Returns the revert commit. Raises `ProjectError` before any
+    change as `undo_work`, and if there is no merge to revert; and `UsageError` for an invalid note.
+    """
+    refuse_note(note)
+    if not _permitted(preview(root, session)).takes_code:
+        raise ProjectError(f"the work on task {task} has no merge to revert")
+
+    def finish(found: WorkPreview) -> str:
+        send_back(root, task, note, found.reverted)
+        return found.reverted
+
+    return _ended(root, session, (True, ""), finish, say, lambda _shown: False)
+
+
+def _ended(
+    root: Path,
+    session: str,
+    place: tuple[bool, str],
+    finish: Callable[[WorkPreview], T],
+    say: Say,
+    ask: Ask,
+) -> T:
+    """Revert the merge of a session in its turn, if there is one, and return what `finish` does."""
+    code, onto = place
     found = _permitted(preview(root, session, code=code, onto=onto))
     if not (found.takes_code or found.waiting):
         _secure(root, say)
-        return _undo_rows(root, found, then)
+        return finish(found)
     require_trust(root, project_items(root), ask, is_whole=True)  # waiting work may be merged now
     config, told = read_settings(root).loop, False
     with open_sandbox(Project(root), say, asked=False), shared_connections(root):
@@ -192,7 +226,7 @@ def undo_work(
             with queue.alone() as is_alone:
                 if is_alone:
                     found = _permitted(preview(root, session, code=code, onto=onto))
-                    return _undo_held(root, queue, found, then, say)
+                    return _undo_held(root, queue, found, finish, say)
             if not told:
                 say(WAITS)
                 told = True
@@ -216,18 +250,18 @@ def _permitted(found: WorkPreview) -> WorkPreview:
 
 
 def _undo_held(
-    root: Path, queue: MergeQueue, found: WorkPreview, then: Then, say: Say
-) -> UndoneWork:
+    root: Path, queue: MergeQueue, found: WorkPreview, finish: Callable[[WorkPreview], T], say: Say
+) -> T:
     """Undo the work while this process holds the queue."""
     _secure(root, say)
     if not found.takes_code:  # the work waits
-        return _undo_rows(root, found, then)
-    ended: list[UndoneWork] = []
+        return finish(found)
+    ended: list[T] = []
 
     def landed(revert: str) -> None:
         if revert:
             say(f'reverted {found.commit[:SHORT]} on "{found.target}" as {revert[:SHORT]}')
-        ended.append(_undo_rows(root, replace(found, reverted=revert), then))
+        ended.append(finish(replace(found, reverted=revert)))
 
     queue.revert(found.commit, _message(Git(root), found), found.task, landed)
     return ended[0]
@@ -239,7 +273,7 @@ def _secure(root: Path, say: Say) -> None:
     say(backed_up(root))
 
 
-def _undo_rows(root: Path, found: WorkPreview, then: Then) -> UndoneWork:
+def _undo_rows(root: Path, then: Then, found: WorkPreview) -> UndoneWork:
     """Undo the rows, record the verdict and set the status of the task, in one transaction."""
     tables, user = tables_of_tasks(root), User(root, UNDONE)
     status: list[str | None] = [None]

@@ -57,16 +57,14 @@ def accept(root: Path, tasks: Sequence[int]) -> tuple[str, list[int]]:
         return user.session_id, database.writing(work)
 
 
-def send_back(root: Path, task: int, note: str) -> str:
+def send_back(root: Path, task: int, note: str, reverts: str | None = None) -> str:
     """Send the finished work on a task back as the user, and return the session of the decision.
 
-    The task becomes pending and the first of all, and the note a comment. Raises `UsageError` for
+    The task becomes pending and the first of all, and the note a comment. `reverts` is the commit
+    that took the work out of its branch, if one did. Raises `UsageError` for
     an invalid note, and `ProjectError` if the task is not done or a session works on it.
     """
-    if not note.strip():
-        raise UsageError("the note must not be blank")
-    if len(note) > LONGEST_NOTE:
-        raise UsageError(f"the note has {len(note)} characters, the maximum is {LONGEST_NOTE}")
+    refuse_note(note)
     with _deciding(root, "send-back") as (database, tables, user):
 
         def work() -> None:
@@ -74,7 +72,7 @@ def send_back(root: Path, task: int, note: str) -> str:
             database.journal(
                 user.session_id, {"recipe": user.recipe}, lambda: "send-back", ends_with_writes=True
             ).begin()
-            _record(database, user, task, _finished_by(database, task), SENT_BACK, note)
+            _record(database, user, task, _finished_by(database, task), SENT_BACK, note, reverts)
             if tables.comments is not None:
                 comments.write(database, tables, user, task, {"body": note}, author=user.name)
             move(database, tables, user, task, PENDING, force=lambda: False)
@@ -82,6 +80,14 @@ def send_back(root: Path, task: int, note: str) -> str:
 
         database.writing(work)
         return user.session_id
+
+
+def refuse_note(note: str) -> None:
+    """Raise `UsageError` for an invalid note on work that is sent back."""
+    if not note.strip():
+        raise UsageError("the note must not be blank")
+    if len(note) > LONGEST_NOTE:
+        raise UsageError(f"the note has {len(note)} characters, the maximum is {LONGEST_NOTE}")
 
 
 def set_statuses(

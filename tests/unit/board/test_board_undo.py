@@ -67,6 +67,24 @@ def test_rows_alone_are_undone_where_the_code_stays(board: Running, root: Path) 
     assert (tip, "pending") == (git(root, "rev-parse", "main"), status(root, 38))
 
 
+def test_work_is_sent_back_and_its_code_taken_out(board: Running, root: Path) -> None:
+    dialog = board.get("tasks/38/send-back?part=dialog")
+    assert "Take the code out of main" in dialog
+    form = {"session": hidden(dialog, "session"), "code": "yes", "note": "Use the cache"}
+    tip = git(root, "rev-parse", "main")
+    assert not board.act("/tasks/38/send-back", {**form, "note": " "})["ok"]
+    said = board.act("/tasks/38/send-back", form)
+    assert said["ok"], said
+    assert "#38 sent back; the code is reverted as" in result(board)
+    assert "pending" == status(root, 38)
+    assert 38 == query(root, "SELECT task_id FROM ralphgen_order ORDER BY position")[0][0]
+    assert tip == git(root, "rev-parse", "main^")
+    sql = "SELECT verdict, note, reverts FROM ralphgen_reviews WHERE task_id = 38"
+    reverted = git(root, "rev-parse", "main").strip()
+    assert [("sent back", "Use the cache", reverted)] == query(root, sql)
+    assert "sent the work back, by the commit" in board.get("tasks/38")
+
+
 def test_work_that_somebody_else_finished_since_is_not_undone(board: Running, root: Path) -> None:
     said = board.act("/tasks/38/undo", {"session": "another", "then": "draft"})
     assert not said["ok"]
