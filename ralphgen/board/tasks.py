@@ -1,7 +1,7 @@
 """The tasks in groups: the next ones in the order of agents, and the reasons of the others."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from json import dumps
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,7 +44,7 @@ KINDS: Mapping[str, Kind] = {
     DRAFTS: Kind("Drafts", "draft", "draft"),
     DONE: Kind("Done", "done", "done"),
 }
-COLUMNS = (DRAFTS, WAITS, NEXT, PROGRESS, NEEDS, DONE, OTHER)
+BOARD = (DRAFTS, WAITS, NEXT, PROGRESS, NEEDS, DONE, OTHER)
 STATES: Mapping[str, str] = {
     **{name: kind.title for name, kind in KINDS.items()},
     STALE: "Stale",
@@ -60,7 +60,8 @@ TEXTS = (
     *("title", "status", "feature", "discipline"),
     *("priority", "blocked_by", "created", "updated"),
 )
-"""The columns of a row."""
+"""The columns that a row shows."""
+COLUMNS = (*TEXTS, "depends_on", "completed")
 RANKS = {name: rank for rank, name in enumerate(claims.PRIORITIES)}
 GROUPS = {
     claims.PENDING: WAITS,
@@ -74,8 +75,7 @@ AGENTS = "SELECT id, agent FROM ralphgen_sessions WHERE "
 Record = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskQuery:
+class TaskQuery(NamedTuple):
     """The query in an address; unspecified texts are empty.
 
     `q` is looked for in titles and descriptions, or is an id. `state` is one of `STATES`, and
@@ -93,27 +93,21 @@ class TaskQuery:
     @property
     def is_filtered(self) -> bool:
         """Return whether only some tasks of each group are asked for."""
-        return bool(self.q or self.feature or self.discipline or self.priority)
+        return any(self[:4])
 
     def address(self, **changes: Any) -> str:
         """Return the address of the list with some changes; by default of its first page."""
-        other = replace(self, **{"page": 1, **changes})
-        values = {one.name: (getattr(other, one.name), one.default) for one in fields(other)}
-        sent = {name: value for name, (value, usual) in values.items() if value != usual}
+        values = self._replace(**{"page": 1, **changes})._asdict()
+        sent = {name: one for name, one in values.items() if one != self._field_defaults[name]}
         return f"/tasks?{urlencode(sent)}" if sent else "/tasks"
 
 
 def task_query(sent: Mapping[str, str]) -> TaskQuery:
     """Return the query in the fields of an address; invalid values are ignored."""
-    texts = {name: line(sent.get(name, "")[:LONGEST]) for name in FILTERS}
-    state, layout = sent.get("state", ""), sent.get("layout", "")
-    return TaskQuery(
-        line(sent.get("q", "")[:LONGEST].strip()),
-        **texts,
-        state=state if state in STATES else "",
-        layout=layout if layout == "board" else "",
-        page=max(1, number_of(sent.get("page", ""))),
-    )
+    q, *texts = (line(sent.get(name, "")[:LONGEST]) for name in ("q", *FILTERS))
+    state = sent.get("state", "") if sent.get("state", "") in STATES else ""
+    layout = "board" if sent.get("layout") == "board" else ""
+    return TaskQuery(q.strip(), *texts, state, layout, max(1, number_of(sent.get("page", ""))))
 
 
 class Reason(NamedTuple):
@@ -149,77 +143,76 @@ class TaskList:
 
     def __init__(self, rows: Rows, needs: Mapping[int, tuple[str, str]]) -> None:
         """Read the tasks."""
-        self.needs, self.has_ledger = needs, rows.has_ledger
-        names = ["name", *rows.chosen("features", "display_name")]
-        titles = rows.read("features", names)
+        self._needs, self.has_ledger = needs, rows.has_ledger
+        titles = rows.read("features", ["name", *rows.chosen("features", "display_name")])
         self.titles = {line(row[0]): line(row[-1]) for row in titles if row[-1]}
-        columns = ["id", *rows.chosen("tasks", *TEXTS, "depends_on", "completed")]
-        self._places = {name: at for at, name in enumerate(columns)}
-        self._stored = {row[0]: row for row in rows.read("tasks", columns, "ORDER BY id")}
+        columns = rows.chosen("tasks", *COLUMNS)
+        lacking = dict.fromkeys(COLUMNS)
+        self._stored: dict[int, Record] = {
+            task: lacking | dict(zip(columns, row, strict=True))
+            for task, *row in rows.read("tasks", ["id", *columns], "ORDER BY id")
+        }
         self.names = {name: self._names(name) for name in FILTERS if name in columns}
-        status = {task: str(plain(self._value(task, "status"))) for task in self._stored}
+        status = {task: str(plain(row["status"])) for task, row in self._stored.items()}
         open_tasks = [task for task, one in status.items() if one not in MET]
-        lists = claims.prerequisite_lists([self._value(task, "depends_on") for task in open_tasks])
-        unreadable = {task for task, one in zip(open_tasks, lists, strict=True) if one is None}
+        lists = claims.prerequisite_lists([self._stored[one]["depends_on"] for one in open_tasks])
         needed = {
             task: [*dict.fromkeys(one or ())] for task, one in zip(open_tasks, lists, strict=True)
         }
         missing = {task: [one for one in ids if one not in status] for task, ids in needed.items()}
-        self.missing = {task: ids for task, ids in missing.items() if ids}
-        self.merging = {one for (one,) in rows.execute(WAITING)} if rows.has_ledger else set[int]()
-        self.unmerged = claims.unmerged_tasks(rows.connection, rows.stored) & status.keys()
-        self.waits_for = {
-            task: [one for one in ids if one in needed or one in self.unmerged]
+        self._missing = {task: ids for task, ids in missing.items() if ids}
+        self._merging = {one for (one,) in rows.execute(WAITING)} if rows.has_ledger else set[int]()
+        self._unmerged = claims.unmerged_tasks(rows.connection, rows.stored) & status.keys()
+        self._waits_for = {
+            task: [one for one in ids if one in needed or one in self._unmerged]
             for task, ids in needed.items()
         }
-        waits = {**dict.fromkeys(self.unmerged, ()), **self.waits_for}
+        waits = {**dict.fromkeys(self._unmerged, ()), **self._waits_for}
         self._waiting = claims.waiting(waits, waits.keys())
-        self.circles = _circles(self.waits_for)
-        self.holds = read_claims(rows)
-        self.live = {task for task, hold in self.holds.items() if claims.is_live(hold)}
-        sessions = dumps([line(hold.session) for hold in self.holds.values()])
+        self._circles = _circles(self._waits_for)
+        holds = read_claims(rows)
+        live = {task for task, hold in holds.items() if claims.is_live(hold)}
+        left = {task for task, hold in holds.items() if hold.began is not None} - live
+        stale = {task for task in left if status.get(task) == claims.IN_PROGRESS}
+        self._holds = {task: hold for task, hold in holds.items() if task in live | stale}
+        sessions = dumps([line(hold.session) for hold in self._holds.values()])
         sql = f"{AGENTS}{rows.connection.sql.among('id', 'text')}"
-        self._agents = dict(rows.execute(sql, sessions)) if self.holds else {}
-        stale = {one for one in self.holds.keys() - self.live if self.holds[one].began is not None}
-        self.states: Mapping[str, Collection[int]] = {
-            STALE: {task for task in stale if status.get(task) == claims.IN_PROGRESS},
-            ADRIFT: self.missing,
-            UNREADABLE: unreadable,
-            CIRCLE: self.circles,
+        self._agents = dict(rows.execute(sql, sessions)) if self._holds else {}
+        self._states: Mapping[str, Collection[int]] = {
+            STALE: stale,
+            ADRIFT: self._missing,
+            UNREADABLE: {task for task, one in zip(open_tasks, lists, strict=True) if one is None},
+            CIRCLE: self._circles,
         }
-        self.groups: dict[str, list[int]] = {name: [] for name in KINDS}
-        self.groups[NEXT] = claims.next_tasks(rows.connection, rows.stored)
-        self.numbers = {task: at for at, task in enumerate(self.groups[NEXT], 1)}
-        for task in sorted(status.keys() - self.numbers.keys(), key=self._urgency):
+        self._groups: dict[str, list[int]] = {name: [] for name in KINDS}
+        self._groups[NEXT] = claims.next_tasks(rows.connection, rows.stored)
+        self._numbers = {task: at for at, task in enumerate(self._groups[NEXT], 1)}
+        for task in sorted(status.keys() - self._numbers.keys(), key=self._urgency):
             group = GROUPS.get(status[task], OTHER)
-            if task in self.merging or (task in self.live and task not in needs and group != DONE):
+            if task in self._merging or (task in live and task not in needs and group != DONE):
                 group = PROGRESS
             elif task in needs:
                 group = NEEDS
-            self.groups[group].append(task)
+            self._groups[group].append(task)
         first = {task: at for at, task in enumerate(needs)}
-        self.groups[NEEDS].sort(key=lambda task: first.get(task, len(first)))
-        self.groups[DONE].sort(key=self._closed, reverse=True)
-
-    def _value(self, task: int, column: str) -> Any:
-        """Return a stored value; None without the column."""
-        return self._stored[task][self._places[column]] if column in self._places else None
+        self._groups[NEEDS].sort(key=lambda task: first.get(task, len(first)))
+        self._groups[DONE].sort(key=self._closed, reverse=True)
 
     def _names(self, column: str) -> Sequence[str]:
         """Return the values of a column in order, but not those that no form can hold."""
-        found = {self._value(task, column) for task in self._stored}
+        found = {row[column] for row in self._stored.values()}
         names = [name for name in found if name and line(name) == name]
         ranks = RANKS if column == "priority" else {}
         names.sort(key=lambda one: (ranks.get(one, len(ranks)), natural(one), one))
         return names[:MOST_NAMES]
 
     def _urgency(self, task: int) -> tuple[int, int, int]:
-        rank = RANKS.get(str(plain(self._value(task, "priority"))), len(RANKS))
+        rank = RANKS.get(str(plain(self._stored[task]["priority"])), len(RANKS))
         return rank, -self._waiting.get(task, 0), task
 
     def _closed(self, task: int) -> tuple[str, int]:
         """Return when a task was closed, as far as it is known."""
-        times = (self._value(task, name) for name in ("completed", "updated"))
+        times = (self._stored[task][name] for name in ("completed", "updated"))
         return next((str(plain(one)) for one in times if one is not None), ""), task
 
     def read(self, query: TaskQuery, matches: Collection[int] | None) -> list[TaskGroup]:
@@ -227,14 +220,15 @@ class TaskList:
         filters = {name: value for name in FILTERS if (value := getattr(query, name))}
         chosen = {
             task
-            for task in (self._stored if matches is None else matches)
-            if task in self._stored and task in self.states.get(query.state, self._stored)
-            if all(self._value(task, name) == value for name, value in filters.items())
+            for task, row in self._stored.items()
+            if matches is None or task in matches
+            if task in self._states.get(query.state, self._stored)
+            if all(row[name] == value for name, value in filters.items())
         }
         ids = {
             name: [task for task in tasks if task in chosen]
-            for name, tasks in self.groups.items()
-            if query.state in ("", name, *self.states)
+            for name, tasks in self._groups.items()
+            if query.state in ("", name, *self._states)
         }
         most = A_COLUMN if query.layout else A_PAGE if query.state else A_GROUP
         while sum(min(most, len(tasks)) for tasks in ids.values()) > MOST_ROWS:
@@ -242,9 +236,9 @@ class TaskList:
         in_pages = bool(query.state and not query.layout)
         last = max(map(len, ids.values()), default=0) // most
         start = most * min(query.page - 1, last) * in_pages
-        kept = COLUMNS[:-1] if query.layout else () if query.is_filtered else (query.state or NEXT,)
+        kept = BOARD[:-1] if query.layout else () if query.is_filtered else (query.state or NEXT,)
         groups = []
-        for name in COLUMNS if query.layout else KINDS:
+        for name in BOARD if query.layout else KINDS:
             tasks = ids.get(name, [])
             if tasks or name in kept:
                 shown = tasks[start : start + most]
@@ -257,25 +251,22 @@ class TaskList:
 
     def _row(self, group: str, tasks: Sequence[int], at: int) -> Record:
         """Return the row of a task, one of those that its group shows."""
-        task = tasks[at]
-        record = {name: line(self._value(task, name), LONGEST_TITLE) for name in TEXTS}
-        number = self.numbers.get(task, 0) if group == NEXT else 0
-        before = self.numbers[tasks[at - 1]] if number and at else number - 1
-        after = self.numbers[tasks[at + 1]] if number and tasks[at + 1 :] else number + 1
-        is_held = task in self.live or task in self.states[STALE]
-        hold = self.holds[task] if is_held else None
+        task, hold = tasks[at], self._holds.get(tasks[at])
+        record = {name: line(self._stored[task][name], LONGEST_TITLE) for name in TEXTS}
+        number = self._numbers.get(task, 0)
+        before = self._numbers[tasks[at - 1]] if number and at else number - 1
+        after = self._numbers[tasks[at + 1]] if number and tasks[at + 1 :] else number + 1
         session = line(hold.session) if hold else ""
-        in_needs = group == NEEDS and task in self.needs
         return {
             **record,
             "id": task,
             "title": record["title"] or "(no title)",
             "feature": self.titles.get(record["feature"]) or record["feature"],
             "changed": record["updated"] or record["created"],
-            "mark": self.needs[task][0] if in_needs else KINDS[group].mark,
+            "mark": self._needs[task][0] if task in self._needs else KINDS[group].mark,
             "number": number,
             "up": max(before, 1),
-            "down": min(after, len(self.numbers)),
+            "down": min(after, len(self._numbers)),
             "reason": self._waits(task) if group == WAITS else self._words(group, task, record),
             "holds_up": self._waiting.get(task, 0),
             "session": session,
@@ -286,31 +277,32 @@ class TaskList:
     def _words(self, group: str, task: int, record: Record) -> Reason:
         """Return why a task is in its group, in a few words; empty if the group says it all."""
         reason, status = record["blocked_by"], record["status"]
+        if task in self._states[STALE]:
+            return Reason("stale: left by")
+        if task in self._needs or task in self._merging:
+            return Reason(self._needs.get(task, ("", "merging"))[1] or reason)
         by_group = {
             NEXT: reason,
             NEEDS: reason,
-            PROGRESS: "no session has it" * (self.has_ledger and task not in self.holds),
+            PROGRESS: "no session has it" * (self.has_ledger and task not in self._holds),
             OTHER: f"has the status “{status}”" if status else "has no status",
-            DONE: "not merged yet" if task in self.unmerged else status.removeprefix("done"),
+            DONE: "not merged yet" if task in self._unmerged else status.removeprefix("done"),
         }
-        words = "merging" if task in self.merging else by_group.get(group, "")
-        if task in self.needs:
-            words = self.needs[task][1] or reason
-        return Reason("stale: left by" if task in self.states[STALE] else words)
+        return Reason(by_group.get(group, ""))
 
     def _waits(self, task: int) -> Reason:
         """Return why a task waits for others."""
-        if task in self.states[UNREADABLE]:
+        if task in self._states[UNREADABLE]:
             return Reason("waits: its dependencies cannot be read")
-        circle = self.circles.get(task, ())
-        named = [one for one in circle or self.waits_for.get(task, ()) if one != task]
+        circle = self._circles.get(task, ())
+        named = [one for one in circle or self._waits_for.get(task, ()) if one != task]
+        titles = {one: line(self._stored[one]["title"], LONGEST_TITLE) for one in named[:NAMED]}
         links = tuple(
-            (one, f"{title} (not merged yet)" if one in self.unmerged else title)
-            for one in named[:NAMED]
-            for title in [line(self._value(one, "title"), LONGEST_TITLE)]
+            (one, f"{title} (not merged yet)" if one in self._unmerged else title)
+            for one, title in titles.items()
         )
         more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-        if missing := ", ".join(f"#{one}" for one in self.missing.get(task, ())[:NAMED]):
+        if missing := ", ".join(f"#{one}" for one in self._missing.get(task, ())[:NAMED]):
             more += f"{', and ' * bool(links)}for {missing}, which is not there"
         words = "waits for" if links else "waits "
         if circle:

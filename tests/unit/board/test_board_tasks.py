@@ -364,7 +364,7 @@ class TestPages:
             add_task(connection, 1, "pending")
             page = page_of(connection, layout=layout)
 
-        assert "ralphgen ledger on" in page
+        assert "ralphgen db ledger on" in page
         assert "/move" not in page
 
     def test_optional_columns_may_be_missing(self) -> None:
