@@ -3,7 +3,7 @@
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -216,10 +216,6 @@ class TaskActions:
         with Project(self.root).task_rows() as (rows, _):
             return stored_task(rows, task) or {}
 
-    def deciding(self, kind: str) -> Act:
-        """Return a decision by its name."""
-        return lambda task, form: self.decide(kind, [task], field_text(form, "note"))
-
     def decide(
         self, kind: str, tasks: Sequence[int], note: str = "", words: str = ""
     ) -> ActionResult:
@@ -316,37 +312,36 @@ class TaskActions:
 
     def form(self, kind: str, task: int, typed_in: Form) -> Mapping[str, object]:
         """Return the values of a form on a task; raises `HTTPException` if there is none."""
+        if kind == "new":
+            return {"fields": self._fields_of_new(typed_in)}
         row = self.row(task)
         if not row:
             raise HTTPException(404, f"there is no task {task}")
-        values: dict[str, object] = {"title": f"#{task} {line(row.get('title'))}"}
+        values: dict[str, object] = {"title": f"#{task} {line(row.get('title'))}", "work": None}
         if kind == "edit":
             values["fields"] = edit_fields(self.schema(UPDATE), row, typed_in)
-        elif kind == "send-back":
-            values["work"] = None
-            with suppress(RalphgenError):  # finished by no session on record
-                values["work"] = preview(self.root, self._finished_by(task))
         elif kind == "undo":
             values["work"] = preview(self.root, self._finished_by(task))
+        elif kind == "send-back":
+            with suppress(RalphgenError):  # finished by no session on record
+                values["work"] = preview(self.root, self._finished_by(task))
         elif kind == "status":
             rules = self.schema(SET_STATUS).get("properties", {})
             checks, own = read_settings(self.root).done.checks, row.get("discipline")
+            applied = [one for one in checks if not one.disciplines or own in one.disciplines]
             values["status"] = line(row.get("status"))
             values["statuses"] = rules.get("status", {}).get("enum", ())
-            values["checks"] = [
-                one.name for one in checks if not one.disciplines or own in one.disciplines
-            ]
+            values["checks"] = [one.name for one in applied]
         return values
 
-    def new(self, typed_in: Form) -> Mapping[str, object]:
-        """Return the values of the form for a new task."""
+    def _fields_of_new(self, typed_in: Form) -> Sequence[EditField]:
+        """Return the fields of a new task, the title and the required ones first."""
         names = self._names()
         fields = [
             replace(one, rule={**one.rule, "enum": names[one.name]}) if names.get(one.name) else one
             for one in edit_fields(self.schema(CREATE), {}, typed_in)
         ]
-        fields.sort(key=lambda one: (one.name != "title", not one.needed))
-        return {"fields": fields}
+        return sorted(fields, key=lambda one: (one.name != "title", not one.needed))
 
     def _names(self) -> Mapping[str, Sequence[str]]:
         """Return the features and disciplines that a task can have."""
@@ -389,13 +384,14 @@ class TaskActions:
         schema, row = self.schema(UPDATE), self.row(task)
         fields = edit_fields(schema, row, form)
         if found := [one for one in fields if one.has_conflict]:
-            return _conflicting(found)
+            names = ", ".join(one.label.lower() for one in found)
+            return _overtaken(f"changed the {names}; nothing was saved", map(_conflict, found))
         changes = changes_of(schema, fields)
         if not changes:
             return ActionResult(True, f"#{task}: nothing to change")
         columns = {calls.stored_column(one.name, one.rule) for one in fields if one.text != one.was}
         try:
-            with self._tools(UPDATE, task, _columns(row, columns)) as (tools, session):
+            with self._tools(UPDATE, task, row, columns) as (tools, session):
                 answer = tools.ask(UPDATE, id=task, **changes)
         except calls.RefusalError:
             if self.row(task) == row:
@@ -408,14 +404,19 @@ class TaskActions:
         """Set a task's status, if it is still the one that was read."""
         row = self.row(task)
         now, new = line(row.get("status")), form.text("status")
-        read = field_text(form, f"{WAS}status", now)
-        if read != now:
-            return _overtaken(now)
         words = {name: field_text(form, name).strip() for name in ("reason", "summary", "because")}
         force = bool(form.texts("force") or words["because"])
+        later = now
         try:
-            with self._tools(SET_STATUS, task, _columns(row, {"status"})) as (tools, session):
-                answer = tools.set_status(task, new, words, force=force)
+            if field_text(form, f"{WAS}status", now) == now:
+                with self._tools(SET_STATUS, task, row, {"status"}) as (tools, session):
+                    answer = tools.set_status(task, new, words, force=force)
+                done = self._decided(
+                    f"#{task}: {line(answer['old'])} → {line(answer['new'])}", session
+                )
+                lines = [f"warning: {one}" for one in answer.get("warnings", ())]
+                lines += map(str, answer.get("told", ()))
+                return replace(done, lines=tuple(map(line, lines)))
         except calls.RefusalError as error:
             if new == "done" and any(UNPROVED.search(one.text) for one in error.problems):
                 problems = tuple(FieldProblem("", one.text) for one in error.problems)
@@ -424,11 +425,7 @@ class TaskActions:
             later = line(self.row(task).get("status"))
             if later == now:
                 raise
-            return _overtaken(later)
-        lines = [f"warning: {one}" for one in answer.get("warnings", ())]
-        lines += map(str, answer.get("told", ()))
-        done = self._decided(f"#{task}: {line(answer['old'])} → {line(answer['new'])}", session)
-        return replace(done, lines=tuple(map(line, lines)))
+        return _overtaken(f"set the status to {later}; nothing was changed")
 
     def comment(self, task: int, form: Form) -> ActionResult:
         """Add a comment to a task, signed by the user."""
@@ -519,9 +516,10 @@ class TaskActions:
 
     @contextmanager
     def _tools(
-        self, tool: str, task: int = 0, read: Mapping[str, object] = NOTHING
+        self, tool: str, task: int = 0, row: Row = NOTHING, columns: Iterable[str] = ()
     ) -> Iterator[tuple[calls.RowTools, str]]:
-        """Yield the tools and their session; they write nothing once a task is not as `read`."""
+        """Yield the tools and their session; they write nothing once `columns` are not as read."""
+        read = {name: plain(row[name]) for name in columns if name in row}
         request = SessionRequest(FULL, as_read=RowAsRead("task", task, read) if read else None)
         place = project_place(self.root)
         with calls.open_server(
@@ -530,26 +528,19 @@ class TaskActions:
             yield calls.RowTools(server), server.session
 
 
-def _columns(row: Row, names: set[str]) -> dict[str, object]:
-    return {name: plain(row[name]) for name in names if name in row}
+def _ignore_message(_: str) -> None:
+    """Ignore a command's messages, which would go to the terminal of the board."""
 
 
-def _conflicting(found: Sequence[EditField]) -> ActionResult:
-    """Return the result of an edit that comes second, with the values of both."""
-    lines = tuple(
-        f'{one.label}: it was "{line(one.read)}", it is "{line(one.was)}", '
-        f'you typed "{line(one.text)}"'
-        for one in found
-    )
-    names = ", ".join(one.label.lower() for one in found)
-    text = f"Somebody else has changed the {names}; nothing was saved"
-    return ActionResult(False, text, lines, stale=True)
+def _conflict(one: EditField) -> str:
+    """Return the values of both in a field that somebody else has changed."""
+    was, now, typed = line(one.read), line(one.was), line(one.text)
+    return f'{one.label}: it was "{was}", it is "{now}", you typed "{typed}"'
 
 
-def _overtaken(status: str) -> ActionResult:
-    """Return the result of a status that comes second."""
-    text = f"Somebody else has set the status to {status}; nothing was changed"
-    return ActionResult(False, text, stale=True)
+def _overtaken(text: str, lines: Iterable[str] = ()) -> ActionResult:
+    """Return the result of a change that comes second."""
+    return ActionResult(False, f"Somebody else has {text}", tuple(lines), stale=True)
 
 
 def attempt(act: Callable[[], ActionResult], failed: str) -> ActionResult:
@@ -558,10 +549,6 @@ def attempt(act: Callable[[], ActionResult], failed: str) -> ActionResult:
         return act()
     except RalphgenError as error:
         return ActionResult(False, failed, (), fieldless(error.problems))
-
-
-def _ignore_message(_: str) -> None:
-    """Ignore a command's messages, which would go to the terminal of the board."""
 
 
 def routes(desk: Desk) -> Sequence[Route]:
@@ -573,14 +560,14 @@ def routes(desk: Desk) -> Sequence[Route]:
         task = _task(request)
         return await desk.decide(request, partial(act, task), then.format(task=task))
 
-    async def decide_several(kind: str, request: Request) -> Response:
-        def act(form: Form) -> ActionResult:
-            tasks = [int(one) for one in form.texts("id") if re.fullmatch("[0-9]{1,18}", one)]
-            if not tasks:
-                raise ProjectError("no task is selected")
-            return actions.decide(kind, [*dict.fromkeys(tasks)])
+    def decide_one(kind: str, task: int, form: Form) -> ActionResult:
+        return actions.decide(kind, [task], field_text(form, "note"))
 
-        return await desk.decide(request, act, "/")
+    def decide_several(kind: str, _: int, form: Form) -> ActionResult:
+        tasks = [int(one) for one in form.texts("id") if re.fullmatch("[0-9]{1,18}", one)]
+        if not tasks:
+            raise ProjectError("no task is selected")
+        return actions.decide(kind, [*dict.fromkeys(tasks)])
 
     async def undo_decision(request: Request) -> Response:
         token = request.path_params["token"]
@@ -604,34 +591,31 @@ def routes(desk: Desk) -> Sequence[Route]:
 
         def read() -> Mapping[str, object]:
             shared = {"kind": kind, "task": task, "to": query.get("to", "")}
-            return {
-                **shared,
-                **(actions.new(typed_in) if kind == "new" else actions.form(kind, task, form)),
-            }
+            return {**shared, **actions.form(kind, task, typed_in if kind == "new" else form)}
 
         return await desk.page(request, "dialog.html.jinja", read, title=title, outcome=outcome)
 
     one, page = "/tasks/{task:int}/", "/tasks/{task}"
     acts: Mapping[str, tuple[Act, str]] = {
-        **{kind: (actions.deciding(kind), "/") for kind in DECISIONS},
-        "keep": (actions.keep, "/"),
-        "send-back": (actions.send_back, "/"),
-        "undo": (actions.undo_work, "/"),
-        "answer": (actions.answer, "/"),
-        "drop": (actions.drop, "/"),
-        "status": (actions.set_status, page),
-        "comments": (actions.comment, page),
-        "check": (actions.check, page),
-        "move": (actions.move, "/tasks"),
+        **{f"/inbox/{kind}": (partial(decide_several, kind), "/") for kind in DECISIONS},
+        **{one + kind: (partial(decide_one, kind), "/") for kind in DECISIONS},
+        f"{one}keep": (actions.keep, "/"),
+        f"{one}send-back": (actions.send_back, "/"),
+        f"{one}undo": (actions.undo_work, "/"),
+        f"{one}answer": (actions.answer, "/"),
+        f"{one}drop": (actions.drop, "/"),
+        f"{one}status": (actions.set_status, page),
+        f"{one}comments": (actions.comment, page),
+        f"{one}check": (actions.check, page),
+        f"{one}move": (actions.move, "/tasks"),
     }
-    forms = {"/tasks/new": "new", **{one + kind: kind for kind in FORMS}}
     posts: Mapping[str, Callable[..., Any]] = {
         "/tasks": partial(save, "new", "/tasks", "No task was added"),
         f"{one}edit": partial(save, "edit", page, "Nothing was saved"),
         "/decisions/{token}/undo": undo_decision,
-        **{one + kind: partial(decide, *act) for kind, act in acts.items()},
-        **{f"/inbox/{kind}": partial(decide_several, kind) for kind in DECISIONS},
+        **{path: partial(decide, *act) for path, act in acts.items()},
     }
+    forms = {"/tasks/new": "new", **{one + kind: kind for kind in FORMS}}
     return [
         *(Route(path, partial(show, kind), methods=["GET"]) for path, kind in forms.items()),
         *(Route(path, post, methods=["POST"]) for path, post in posts.items()),

@@ -104,10 +104,12 @@ class TaskQuery(NamedTuple):
 
 def task_query(sent: Mapping[str, str]) -> TaskQuery:
     """Return the query in the fields of an address; invalid values are ignored."""
-    q, *texts = (line(sent.get(name, "")[:LONGEST]) for name in ("q", *FILTERS))
+    texts = {name: line(sent.get(name, "")[:LONGEST]) for name in ("q", *FILTERS)}
     state = sent.get("state", "") if sent.get("state", "") in STATES else ""
     layout = "board" if sent.get("layout") == "board" else ""
-    return TaskQuery(q.strip(), *texts, state, layout, max(1, number_of(sent.get("page", ""))))
+    texts["q"] = texts["q"].strip()
+    page = max(1, number_of(sent.get("page", "")))
+    return TaskQuery(**texts, state=state, layout=layout, page=page)
 
 
 class Reason(NamedTuple):
