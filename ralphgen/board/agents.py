@@ -68,6 +68,7 @@ CHANGES, RUNS = 100, 50  # of a session's page
 OVER = "the session is over, and its directory may contain later work"
 TASK = re.compile("[0-9]{1,18}")
 LARGEST_ID = 2**63 - 1
+FACTS = ("recipe", "discipline", ROWS["feature"])  # of a session's files
 MERGING = "merging"
 SESSIONS = "record status sessions loop"  # changes of sessions
 OPEN = "SELECT COUNT(*) FROM tasks WHERE status IN ('pending', 'in_progress')"
@@ -117,10 +118,7 @@ def reading(root: Path) -> Iterator[tuple[Rows, Schema]]:
 
 
 def read_sessions(root: Path, most: int = HERE) -> tuple[SessionLine, ...]:
-    """Return the sessions on record and on this machine, newest first.
-
-    Users' own decisions are left out. Raises `ProjectError` if they cannot be read.
-    """
+    """Return the sessions on record and on this machine without users' decisions, newest first."""
     stored = {one.session_id: one for one in stored_sessions(root) if not one.dry_run}
     with reading(root) as (rows, _):
         return _lines(rows, newest_sessions(rows, most) if rows.has_ledger else (), stored)[:most]
@@ -139,15 +137,12 @@ def find_session(root: Path, session_id: str) -> SessionLine | None:
 def _lines(
     rows: Rows, recorded: Sequence[SessionRecord], stored: Mapping[str, StoredSession]
 ) -> tuple[SessionLine, ...]:
-    """Return the sessions that are recorded or stored, newest first."""
     known = {one.session_id for one in recorded}
     records = [*recorded, *(_record_of(one) for name, one in stored.items() if name not in known)]
     titles = _titles(rows, [one.task_id for one in records])
-    holding: frozenset[str] = frozenset()
-    live = holding  # also on other machines
-    if records and rows.has_ledger:
-        holding = holding_sessions(rows, [one.session_id for one in records])
-        live = working_sessions(rows)
+    ids = [one.session_id for one in records] if rows.has_ledger else []
+    holding = holding_sessions(rows, ids) if ids else frozenset()
+    live = working_sessions(rows) if ids else frozenset()  # also on other machines
 
     def shown(record: SessionRecord) -> SessionLine:
         name, outcome = record.session_id, record.outcome or ""
@@ -158,35 +153,28 @@ def _lines(
         elif outcome == DONE and (record.merged or record.worktree):
             outcome = "merged" if record.merged else MERGING if name in holding else "not merged"
         return SessionLine(
-            record=replace(work.record, session_id=name, worktree=record.worktree),
-            title=titles.get(record.task_id or 0, ""),
-            outcome=line(OUTCOMES.get(outcome, outcome)),
-            kind=KINDS.get(outcome, "stop"),
-            runs=runs,
-            containment=own.containment if own and own.facts else "",
-            cost=work.cost,
-            seconds=work.seconds,
-            address=address_of(name),
-            key=stream_name(name),
+            replace(work.record, session_id=name, worktree=record.worktree),
+            titles.get(record.task_id or 0, ""),
+            line(OUTCOMES.get(outcome, outcome)),
+            KINDS.get(outcome, "stop"),
+            runs,
+            own.containment if own and own.facts else "",
+            work.cost,
+            work.seconds,
+            address_of(name),
+            stream_name(name),
         )
 
     return tuple(sorted(map(shown, records), key=lambda one: one.record.started, reverse=True))
 
 
 def _record_of(stored: StoredSession) -> SessionRecord:
-    """Return a record made of a session's files."""
     facts, task = stored.facts, stored.facts.get(ROWS["task"])
-    begin = datetime.now(UTC) - timedelta(seconds=stored.age)
-    return SessionRecord(
-        stored.session_id,
-        line(facts.get("recipe")),
-        line(facts.get("discipline")),
-        task if type(task) is int and abs(task) <= LARGEST_ID else None,
-        line(facts.get(ROWS["feature"])),
-        *(None, None),
-        f"{begin:%Y-%m-%dT%H:%M:%SZ}",
-        *(None,) * 10,
-    )
+    task = task if type(task) is int and abs(task) <= LARGEST_ID else None
+    begin = f"{datetime.now(UTC) - timedelta(seconds=stored.age):%Y-%m-%dT%H:%M:%SZ}"
+    recipe, discipline, feature = (line(facts.get(name)) for name in FACTS)
+    named = (stored.session_id, recipe, discipline, task, feature)
+    return SessionRecord(*named, None, None, begin, *(None,) * 10)
 
 
 def what_runs(stored: StoredSession | None) -> str:
@@ -197,7 +185,6 @@ def what_runs(stored: StoredSession | None) -> str:
 
 
 def _titles(rows: Rows, tasks: Iterable[int | None]) -> dict[int, str]:
-    """Return the titles of the tasks that exist, by id."""
     named = [one for one in {*tasks} if one is not None]
     if not named or rows.lacks("tasks", "id", "title"):
         return {}
@@ -251,7 +238,6 @@ def read_now(board: Board, streams: Streams) -> Mapping[str, object]:
 
     `loops` are the running loops, each with the cards of its workers, `others` the cards of other
     sessions, `last` the last ended loop. `notes` are sentences on worktrees and kept branches.
-    Raises `ProjectError` if the project cannot be read.
     """
     root, stored, heeds = board.root, stored_loops(board.root), ["loop status sessions"]
     lines = {
@@ -271,8 +257,8 @@ def read_now(board: Board, streams: Streams) -> Mapping[str, object]:
 
     loops = []
     for loop in (read_loop(one) for one in stored if one.running and not one.doubt):
-        numbers = {session: number for number, session in sorted(loop["course"].workers.items())}
-        own = [(number, lines.pop(name)) for name, number in numbers.items() if name in lines]
+        workers = sorted(loop["course"].workers.items())
+        own = [(number, lines.pop(name)) for number, name in workers if name in lines]
         loops.append((loop, [card(f"Agent {number}", session) for number, session in own]))
     return {
         "loops": loops,
@@ -310,31 +296,50 @@ def read_nights(board: Board, sessions: Sequence[SessionLine]) -> Mapping[str, A
         "lines": {one.record.session_id: one for one in sessions},
         "recorded": read_state(board.root).version is not None,
         "cut": len(sessions) == HERE,
-        "needs": 0 if has_tables_alone(board.root) else items_of(board).stopping,
+        "needs": items_of(board).stopping,
     }
 
 
-def read_work(root: Path, session: SessionLine) -> Mapping[str, object]:
-    """Return the newest changes and runs of checks of a session.
+def read_session(
+    board: Board, streams: Streams, session_id: str, query: Mapping[str, str]
+) -> Mapping[str, Any]:
+    """Return a session with what the requested parts of its page show, and announce its messages.
 
     `undo` is the command that takes its rows back, empty if they are not on record.
     """
-    name, task = session.record.session_id, session.record.task_id
-    with reading(root) as (rows, schema):
-        changes = changes_by(rows, name, CHANGES) if rows.has_ledger else []
-        runs = runs_by(rows, name, task, RUNS) if rows.has_ledger and task is not None else []
-    return {
-        "undo": f"ralphgen undo {shlex.quote(name)}" if changes else "",
-        "changes": [(one, changed_columns(one, schema.hidden)) for one in changes],
-        "checks": [*map(shown_check, runs)],
+    session, part = find_session(board.root, session_id), query.get("part", "")
+    if session is None:
+        raise HTTPException(404, "there is no such session")
+    board.follow(session_id)
+    task = session.record.task_id
+    values: dict[str, object] = {
+        "view": "session",
+        "title": f"#{task} {session.title}" if task is not None else "A session",
+        "session": session,
+        "tree": tree_name(session_id),
+        "worktree": Path(session.record.worktree or "").name,
     }
+    if part in ("", "facts", "work"):
+        with reading(board.root) as (rows, schema):
+            changes = changes_by(rows, session_id, CHANGES) if rows.has_ledger else []
+            has_runs = rows.has_ledger and task is not None
+            runs = runs_by(rows, session_id, task or 0, RUNS) if has_runs else []
+        values["undo"] = f"ralphgen undo {shlex.quote(session_id)}" if changes else ""
+        values["changes"] = [(one, changed_columns(one, schema.hidden)) for one in changes]
+        values["checks"] = [*map(shown_check, runs)]
+    if part in ("", "facts", "words"):
+        stream = streams.of(session_id, session.record.agent or "")
+        entries = () if stream is None else tuple(stream.entries)
+        most = SHOWN_ALL if "all" in query else SHOWN_WORDS
+        values |= {"log": stream, "cost_now": cost_so_far(stream)}
+        values |= {"entries": entries[-most:], "hidden": max(0, len(entries) - most)}
+    if part in ("", "files"):
+        values["files"] = session_diff(board.root, session)
+    return values
 
 
 def session_diff(root: Path, session: SessionLine) -> FileChanges:
-    """Return the changed files of a session: of its merge, or the current ones while it runs.
-
-    The folder of another session can contain later work.
-    """
+    """Return the changed files of a session: of its merge, or the current ones while it runs."""
     if session.record.merged:
         return merge_diff(root, session.record.merged)
     if not session.runs:
@@ -348,7 +353,7 @@ def read_start(board: Board, typed: Mapping[str, str]) -> Mapping[str, Any]:
     """Return the form with the typed values, by default the options of the last loop.
 
     With a task, it is `single`: it starts one session by a recipe, and `title` is that of the task.
-    `summary` is a sentence on the values. Raises `ProjectError` if the project cannot be read.
+    `summary` is a sentence on the values.
     """
     root, single, task, title, summary = board.root, "task" in typed, typed.get("task", ""), "", ""
     if TASK.fullmatch(task):
@@ -374,101 +379,66 @@ def read_start(board: Board, typed: Mapping[str, str]) -> Mapping[str, Any]:
 
 def routes(desk: Desk) -> Sequence[Route]:
     """Return the routes of this screen."""
-    own = AgentsScreen(desk)
-    return [
-        Route("/agents", own.show, methods=["GET"]),
-        Route("/agents/start", own.start, methods=["GET", "POST"]),
-        Route("/loop/ask", own.ask, methods=["POST"]),
-        Route("/agents/{session_id}", own.session, methods=["GET"]),
-        Route("/agents/{session_id}/stop", own.stop, methods=["POST"]),
-    ]
+    board, root, streams = desk.board, desk.root, Streams(desk.root)
+    started = StartedProcesses(root, desk.tell)
 
-
-class AgentsScreen:
-    """Answers the requests for this screen."""
-
-    def __init__(self, desk: Desk) -> None:
-        """Begin with nothing started."""
-        self._desk, self._board, self._root = desk, desk.board, desk.root
-        self._streams = Streams(desk.root)
-        self._started = StartedProcesses(desk.root, desk.tell)
-
-    async def show(self, request: Request) -> Response:
-        """Show the agents at work, and the nights."""
-        query = query_of(request)
-
-        def read() -> Mapping[str, object]:
-            values: dict[str, object] = {"view": "agents"}
-            if query.get("part", "now") in ("", "now"):
-                values |= read_now(self._board, self._streams)
-            if query.get("part", "nights") in ("", "nights"):
-                sessions = self._board.kept(SESSIONS, read_sessions)
-                if "all" in query:
-                    sessions = read_sessions(self._root, MOST_SESSIONS)
-                values |= read_nights(self._board, sessions)
-            return values
-
-        return await self._desk.page(request, TEMPLATE, read, title="Agents")
-
-    async def session(self, request: Request) -> Response:
-        """Show one session."""
-        session_id: str = request.path_params["session_id"]
+    async def show(request: Request) -> Response:
         query = query_of(request)
         part = query.get("part", "")
 
         def read() -> Mapping[str, object]:
-            found = find_session(self._root, session_id)
-            if found is None:
-                raise HTTPException(404, "there is no such session")
-            self._board.follow(session_id)
-            task = found.record.task_id
-            ours = self._started.running(session_id) is not None
-            values: dict[str, object] = {
-                "view": "session",
-                "title": f"#{task} {found.title}" if task is not None else "A session",
-                "session": found,
-                "stops": "agent" if ours else found.runs,
-                "tree": tree_name(session_id),
-                "worktree": Path(found.record.worktree or "").name,
-            }
-            if part in ("", "facts", "work"):
-                values |= read_work(self._root, found)
-            if part in ("", "facts", "words"):
-                stream = self._streams.of(session_id, found.record.agent or "")
-                entries = () if stream is None else tuple(stream.entries)
-                most = SHOWN_ALL if "all" in query else SHOWN_WORDS
-                values |= {"log": stream, "cost_now": cost_so_far(stream)}
-                values |= {"entries": entries[-most:], "hidden": max(0, len(entries) - most)}
-            if part in ("", "files"):
-                values["files"] = session_diff(self._root, found)
+            values: dict[str, object] = {"view": "agents"}
+            if part in ("", "now"):
+                values |= read_now(board, streams)
+            if part in ("", "nights"):
+                sessions = board.kept(SESSIONS, read_sessions)
+                if "all" in query:
+                    sessions = read_sessions(root, MOST_SESSIONS)
+                values |= read_nights(board, sessions)
             return values
 
-        return await self._desk.page(request, TEMPLATE, read, title="A session")
+        return await desk.page(request, TEMPLATE, read, title="Agents")
 
-    async def start(self, request: Request) -> Response:
+    async def session(request: Request) -> Response:
+        query, name = query_of(request), str(request.path_params["session_id"])
+
+        def read() -> Mapping[str, object]:
+            values = read_session(board, streams, name, query)
+            ours = started.running(name) is not None
+            return {**values, "stops": "agent" if ours else values["session"].runs}
+
+        return await desk.page(request, TEMPLATE, read, title="A session")
+
+    async def start(request: Request) -> Response:
         """Start agents, or show the form for that; a refused form keeps its values."""
         typed, outcome = query_of(request), None
         if request.method == "POST":
             form = await form_of(request)
-            begun, outcome = await in_thread(lambda: self._started.start(form))
+            begun, outcome = await in_thread(lambda: started.start(form))
             if outcome.ok or wants_json(request):
                 then = address_of(begun) if begun and form.texts("recipe") else "/agents"
                 outcome = replace(outcome, then=then) if outcome.ok else outcome
-                return self._desk.answered(request, outcome, then)
+                return desk.answered(request, outcome, then)
             typed = {name: "".join(form.texts(name)) for name in form.names}
 
         def read() -> Mapping[str, object]:
-            return {"view": "start", "form": read_start(self._board, typed)}
+            return {"view": "start", "form": read_start(board, typed)}
 
-        return await self._desk.page(request, TEMPLATE, read, title="Start agents", outcome=outcome)
+        return await desk.page(request, TEMPLATE, read, title="Start agents", outcome=outcome)
 
-    async def ask(self, request: Request) -> Response:
-        """Pass a request on to a loop."""
-        return await self._desk.decide(request, partial(ask_loop, self._root), "/agents")
+    async def ask(request: Request) -> Response:
+        return await desk.decide(request, partial(ask_loop, root), "/agents")
 
-    async def stop(self, request: Request) -> Response:
-        """Stop the agent or the servers of a session."""
-        name: str = request.path_params["session_id"]
-        return await self._desk.decide(
-            request, lambda _: stop_session(self._root, name, self._started), address_of(name)
+    async def stop(request: Request) -> Response:
+        name = str(request.path_params["session_id"])
+        return await desk.decide(
+            request, lambda _: stop_session(root, name, started), address_of(name)
         )
+
+    return [
+        Route("/agents", show, methods=["GET"]),
+        Route("/agents/start", start, methods=["GET", "POST"]),
+        Route("/loop/ask", ask, methods=["POST"]),
+        Route("/agents/{session_id}", session, methods=["GET"]),
+        Route("/agents/{session_id}/stop", stop, methods=["POST"]),
+    ]

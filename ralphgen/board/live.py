@@ -73,235 +73,13 @@ SNAPSHOT = "SELECT pg_catalog.pg_current_snapshot()::text"
 
 
 def stream_name(session_id: str) -> str:
-    """Return the name that announces a change of a session's stream."""
-    return f"stream-{_short(session_id)}"
+    """Return the name that announces a change of a session's stream; ids have any characters."""
+    return f"stream-{sha256(session_id.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}"
 
 
 def tree_name(session_id: str) -> str:
     """Return the name that announces changes at most every few seconds, for expensive sections."""
-    return f"tree-{_short(session_id)}"
-
-
-def _short(session_id: str) -> str:
-    """Return a short form of an id, which may contain any character, for names of elements."""
-    return sha256(session_id.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-
-
-class ChangeWatch:
-    """Watches everything that a project's board shows, by times, sizes and identities of files.
-
-    No file is kept open and no lock is held. A connection with its `data_version` would detect as
-    much, but it would keep the last writer from removing `-wal`, and would lose its locks whenever
-    another part of this process reads the database without a trace. The time of a file does not
-    distinguish two writes in quick succession, so a file counts as changed once more when it has
-    settled. The project in `root` need not be complete, and `clock` counts seconds. One thread at
-    a time may call the methods.
-    """
-
-    def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        self._root = root
-        self._clock = clock
-        self._next = float("-inf")
-        self._marks: dict[str, object] = {}  # by section
-        self._followed: dict[str, Path] = {}
-        self._loops: Sequence[StoredLoop] = ()
-        self._files: tuple[object, object] = (), ()  # of the generated ones, and of specs
-        self._sessions: dict[str, tuple[object, object, bool]] = {}
-        self._read: object = None  # the state in which the database was read
-        self._database: tuple[object, object, Sequence[Claim]] = ("", "", ())
-        self._live: Sequence[bool] = ()
-        self._has_notice = False
-
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Within the block, detect our own writes to a database server at the next check.
-
-        Without a server that passes notices on, writes are found as those of others are.
-        """
-        over = Event()
-        if not isinstance(self._place(), Path):
-            Thread(target=self._listen, args=[over], daemon=True).start()
-        try:
-            yield
-        finally:
-            over.set()
-
-    def follow(self, session_id: str) -> None:
-        """Watch the stream of a session from now on; limited to the latest sessions."""
-        folder = session_folder(self._root, session_id)
-        if folder is None:
-            return
-        if self._followed.pop(session_id, None) is None:
-            names = stream_name(session_id), tree_name(session_id)
-            self._marks |= dict.fromkeys(names, _stream(folder))
-        self._followed[session_id] = folder
-        if len(self._followed) > MOST_FOLLOWED:
-            del self._followed[next(iter(self._followed))]
-
-    def changed(self, *, fully: bool = False) -> tuple[str, ...]:
-        """Return the names of the sections that changed since the last call, none at the first.
-
-        Without `fully`, a database server is asked every few seconds, or after its notice.
-        """
-        known, self._marks = self._marks, self._look(fully=fully)
-        return tuple(
-            name for name, mark in self._marks.items() if name in known and known[name] != mark
-        )
-
-    def _look(self, *, fully: bool) -> dict[str, object]:
-        """Return the marks as of now; they differ after any write that a section could show."""
-        slowly = self._clock() >= self._next
-        if slowly:
-            self._next = self._clock() + PACE
-            self._loops = stored_loops(self._root)
-            files, specum = _generated_files(self._root / FOLDER), specum_settings(self._root)
-            of_specs = spec_files(self._root, specum) if specum else ()
-            self._files = [*map(_stamp, files)], [*map(_stamp, of_specs)]
-            self._look_at_sessions()
-        before, place = self._database, self._place()
-        if isinstance(place, Path):
-            self._look_at_file(place)
-        elif slowly or fully or self._has_notice:
-            self._has_notice = False  # before the check: a write during it is announced again
-            self._look_at_server()
-        database, facts, taken = self._database
-        if slowly or self._database is not before:
-            self._live = [*map(is_live, taken)]
-        folder, (generated, specs) = self._root / FOLDER, self._files
-        recipes = [(one.name, _stamp(one)) for one in _entries(self._root / RECIPES)]
-        settings = (facts, _stamp(self._root / CONFIG), recipes)
-        ralph = project_home(self._root) / ".ralph"
-        notes = _stamp(ralph / PROGRESS), _stamp(ralph / LEARNINGS)
-        drift = (settings, _stamp(folder / MANIFEST), _stamp(folder), generated)
-        return {
-            "status": (database, settings, notes, self._live),
-            "matrix": settings,
-            "drift": drift,
-            "record": (database, settings),
-            "attention": (database, drift),
-            "sessions": (database, _stamp(sessions_folder(self._root)), self._sessions),
-            "specs": (settings, specs),
-            LOOPS: [(one.path, one.running, _stamp(one.path)) for one in self._loops],
-            **self._look_at_streams(slowly=slowly),
-        }
-
-    def _look_at_streams(self, *, slowly: bool) -> dict[str, object]:
-        found: dict[str, object] = {}
-        for one, folder in self._followed.items():
-            mark, tree = _stream(folder), tree_name(one)
-            found |= {stream_name(one): mark, tree: mark if slowly else self._marks[tree]}
-        return found
-
-    def _place(self) -> object:
-        """Return the path of the database, or its place on a server."""
-        try:
-            return database_place(self._root) or database_path(self._root)
-        except RalphgenError:  # reported when rows are read
-            return project_home(self._root) / DATABASE
-
-    def _listen(self, over: Event) -> None:
-        with suppress(RalphgenError), connected_database(self._root) as database:
-            notices = database.notices()
-            if notices is not None:
-                with closing(notices):
-                    while not over.is_set():
-                        self._has_notice = notices.wait(PACE) or self._has_notice
-
-    def _look_at_file(self, path: Path) -> None:
-        """Read the schema, the disciplines and the claims again if the database has changed."""
-        log = _stamp(path.with_name(f"{path.name}-wal"))
-        # Opening the database creates an empty log, and the last process to close it removes it.
-        state = _stamp(path), log if log[1:2] != (0,) else None
-        if state == self._read:
-            return
-        self._read, (_, facts, taken) = state, self._database
-        try:
-            with open_without_trace(path, patience=0) as file:
-                connection = FileSnapshot(file)
-                facts, taken = _facts(connection, connection.rows(SCHEMA))
-        except LockedError:
-            self._read = None  # the next check tries again
-        except (RalphgenError, sqlite3.Error):  # reported by other readers
-            facts, taken = state, ()
-        self._database = state, facts, taken
-
-    def _look_at_server(self) -> None:
-        """Read the same from a server, where no file shows a write."""
-        try:
-            with open_database(self._root) as connection:
-                ((state,),) = connection.rows(SNAPSHOT)
-                if state != self._database[0]:
-                    schema = connection.tables(relation_names(connection))
-                    facts, taken = _facts(connection, schema)
-                    self._database = state, facts, taken
-        except RalphgenError as error:
-            self._database = str(error), "", ()
-
-    def _look_at_sessions(self) -> None:
-        """Note when a server was last started in each session, and whether one runs.
-
-        A server that starts changes the time of its lock: of the others only those are opened that
-        were held at the last check.
-        """
-        before, self._sessions = self._sessions, {}
-        for folder in _entries(sessions_folder(self._root)):
-            context, lock = _stamp(folder / CONTEXT), _stamp(folder / LOCK)
-            is_held = before.get(folder.name, ())[1:] != (lock, False)
-            if is_held:
-                with SessionLock(folder) as held:
-                    is_held = held.is_held()
-            self._sessions[folder.name] = context, lock, is_held
-
-
-def specum_settings(root: Path) -> Mapping[str, Any] | None:
-    """Return the settings of the kit specum; None if it is off or the config cannot be read."""
-    try:
-        config = read_settings(root)
-    except ProjectError:
-        return None
-    return kit_settings(config, SPECUM) if SPECUM in config.kits else None
-
-
-def _facts(connection: Snapshot, schema: object) -> tuple[object, Sequence[Claim]]:
-    """Return what servers are made from, and the claims; tables alone have no disciplines."""
-    known = column_names(connection, "disciplines")
-    disciplines = connection.rows(DISCIPLINES) if known else ()
-    return (schema, disciplines), [*read_claims(Rows(connection, {})).values()]
-
-
-def _generated_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that the manifest lists, and their folders."""
-    with suppress(OSError):
-        paths = listed(folder) or {}
-        for path in {*paths, *(str(PurePosixPath(path).parent) for path in paths)}:
-            yield folder / path
-
-
-def _entries(folder: Path) -> list[Path]:
-    """Return the entries of a folder by name; none if it is unreadable."""
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
-
-
-def _stream(folder: Path) -> object:
-    """Return the state of a session's logs, and the process that watches its agent."""
-    return _stamp(folder / TRANSCRIPT), _stamp(folder / CALLS), launcher_of(folder)
-
-
-def _stamp(path: Path) -> tuple[object, ...]:
-    """Return the identity of a file's state, and whether a later write would change it.
-
-    The time of changes of owner and mode is not used: when root reads a database, it sets that of
-    its log.
-    """
-    try:
-        found = path.stat()
-    except OSError as error:
-        return (error.errno,)
-    settled = time.time() - found.st_mtime > SETTLED
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, settled
+    return stream_name(session_id).replace("stream", "tree")
 
 
 UNTITLED = "Project"
@@ -315,44 +93,90 @@ class Board:
     Hold `acting` while you write the server or the project. `session` is the session of the user of
     this board. `findings` are the results of the last diagnosis. `is_checking` returns whether
     checks of this board run for a task, also those of an undo.
+
+    Changes are found by times, sizes and identities of files. A connection with its `data_version`
+    would detect as much, but it would keep the last writer from removing `-wal`, and would lose its
+    locks whenever another part of this process reads the database without a trace.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.root = root
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         self.session = f"board-{moment}-{secrets.token_hex(4)}"
         self.acting = Lock()
         self.findings: Sequence[object] | None = None
         self.is_checking: Callable[[int], bool] = lambda _task: False
-        self._watch = ChangeWatch(root)
-        self.listening = self._watch.listening  # for one caller at a time
+        self._clock = clock
         self._noting = RLock()
+        self._next = float("-inf")
+        self._has_notice = False
+        self._marks: dict[str, object] = {}  # by section
+        self._followed: dict[str, Path] = {}
+        self._loops: Sequence[StoredLoop] = ()
+        self._files: tuple[object, object] = (), ()  # of the generated ones, and of specs
+        self._sessions: dict[str, tuple[object, object, bool]] = {}
+        self._database: tuple[object, object, Sequence[Claim]] = ("", "", ())
+        self._live: Sequence[bool] = ()
         self._changes: Mapping[str, int] = {}  # the number of the last one, by section
         self._reading: dict[tuple[str, object], Lock] = {}
         self._kept: dict[tuple[str, object], tuple[int, Any]] = {}
         self._coming: set[tuple[str, object]] = set()
 
-    def check(self, *, fully: bool = False) -> None:
-        """Note changes since the last check; `fully` asks even a silent database server."""
-        with self._noting:
-            self.note(*self._watch.changed(fully=fully))
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Within the block, detect our own writes to a database server at the next check."""
+        over = Event()
+        if not isinstance(self._place(), Path):
+            Thread(target=self._listen, args=[over], daemon=True).start()
+        try:
+            yield
+        finally:
+            over.set()
+
+    def _listen(self, over: Event) -> None:
+        with suppress(RalphgenError), connected_database(self.root) as database:
+            notices = database.notices()
+            if notices is not None:
+                with closing(notices):
+                    while not over.is_set():
+                        self._has_notice = notices.wait(PACE) or self._has_notice
 
     def follow(self, session_id: str) -> None:
-        """Announce new events of a session from now on, because a page shows it."""
+        """Announce new events of a session from now on; limited to the latest sessions."""
+        folder = session_folder(self.root, session_id)
+        if folder is None:
+            return
         with self._noting:
-            self._watch.follow(session_id)
+            if self._followed.pop(session_id, None) is None:
+                names = stream_name(session_id), tree_name(session_id)
+                self._marks |= dict.fromkeys(names, _stream(folder))
+            self._followed[session_id] = folder
+            if len(self._followed) > MOST_FOLLOWED:
+                del self._followed[next(iter(self._followed))]
 
-    def changed_since(self, number: int) -> tuple[int, tuple[str, ...]]:
-        """Return the number of the last change, and the sections changed after `number`."""
-        changes = self._changes
-        latest = max(changes.values(), default=1)
-        return latest, tuple(name for name, last in changes.items() if last > number)
+    def check(self, *, fully: bool = False) -> tuple[str, ...]:
+        """Note and return the sections that changed since the last check, none at the first.
+
+        Without `fully`, a database server is asked every few seconds, or after its notice.
+        """
+        with self._noting:
+            known, self._marks = self._marks, self._look(fully=fully)
+            marks = self._marks.items()
+            found = tuple(name for name, mark in marks if name in known and known[name] != mark)
+            self.note(*found)
+            return found
 
     def note(self, *sections: str) -> None:
         """Count a change of these sections."""
         with self._noting:
             number = 1 + max(self._changes.values(), default=1)
             self._changes = {**self._changes, **dict.fromkeys(sections, number)}
+
+    def changed_since(self, number: int) -> tuple[int, tuple[str, ...]]:
+        """Return the number of the last change, and the sections changed after `number`."""
+        changes = self._changes
+        latest = max(changes.values(), default=1)
+        return latest, tuple(name for name, last in changes.items() if last > number)
 
     def kept(self, section: str, read: Callable[[Path], Value]) -> Value:
         """Return the result of `read`, called once per change of the sections (with spaces)."""
@@ -390,13 +214,144 @@ class Board:
     def _last(self, sections: str) -> int:
         return max(self._changes.get(one, 0) for one in sections.split())
 
+    def _look(self, *, fully: bool) -> dict[str, object]:
+        """Return the marks as of now; they differ after any write that a section could show."""
+        folder, slowly = self.root / FOLDER, self._clock() >= self._next
+        if slowly:
+            self._next = self._clock() + PACE
+            self._loops = stored_loops(self.root)
+            files, specum = _generated_files(folder), specum_settings(self.root)
+            of_specs = spec_files(self.root, specum) if specum else ()
+            self._files = [*map(_stamp, files)], [*map(_stamp, of_specs)]
+            self._look_at_sessions()
+        before = self._database
+        self._look_at_database(asks=slowly or fully or self._has_notice)
+        database, facts, taken = self._database
+        if slowly or database != before[0]:
+            self._live = [*map(is_live, taken)]
+        generated, specs = self._files
+        recipes = [(one.name, _stamp(one)) for one in _entries(self.root / RECIPES)]
+        settings = (facts, _stamp(self.root / CONFIG), recipes)
+        ralph = project_home(self.root) / ".ralph"
+        notes = _stamp(ralph / PROGRESS), _stamp(ralph / LEARNINGS)
+        drift = (settings, _stamp(folder / MANIFEST), _stamp(folder), generated)
+        marks: dict[str, object] = {
+            "status": (database, settings, notes, self._live),
+            "matrix": settings,
+            "drift": drift,
+            "record": (database, settings),
+            "attention": (database, drift),
+            "sessions": (database, _stamp(sessions_folder(self.root)), self._sessions),
+            "specs": (settings, specs),
+            LOOPS: [(one.path, one.running, _stamp(one.path)) for one in self._loops],
+        }
+        for one, logs in self._followed.items():
+            stream, tree = stream_name(one), tree_name(one)
+            marks[stream] = _stream(logs)
+            marks[tree] = marks[stream] if slowly else self._marks[tree]
+        return marks
+
+    def _place(self) -> object:
+        """Return the path of the database, or its place on a server."""
+        try:
+            return database_place(self.root) or database_path(self.root)
+        except RalphgenError:  # reported when rows are read
+            return project_home(self.root) / DATABASE
+
+    def _look_at_database(self, *, asks: bool) -> None:
+        """Read the schema, the disciplines and the claims again if the database has changed."""
+        place, known = self._place(), self._database
+        state = _file_state(place) if isinstance(place, Path) else None
+        try:
+            if isinstance(place, Path):
+                if state != known[0]:
+                    with open_without_trace(place, patience=0) as file:
+                        connection = FileSnapshot(file)
+                        self._database = state, *_facts(connection, connection.rows(SCHEMA))
+            elif asks:  # no file shows a write
+                self._has_notice = False  # before the check: a write during it is announced again
+                with open_database(self.root) as server:
+                    ((number,),) = server.rows(SNAPSHOT)
+                    if number != known[0]:
+                        schema = server.tables(relation_names(server))
+                        self._database = number, *_facts(server, schema)
+        except LockedError:
+            self._database = (state, "locked"), *known[1:]  # no later state: it is read again
+        except (RalphgenError, sqlite3.Error) as error:  # reported by other readers
+            self._database = state or str(error), state or "", ()
+
+    def _look_at_sessions(self) -> None:
+        """Note when a server was last started in each session, and whether one runs.
+
+        A server that starts changes the time of its lock: of the others only those are opened that
+        were held at the last check.
+        """
+        before, self._sessions = self._sessions, {}
+        for folder in _entries(sessions_folder(self.root)):
+            context, lock = _stamp(folder / CONTEXT), _stamp(folder / LOCK)
+            is_held = before.get(folder.name, ())[1:] != (lock, False)
+            if is_held:
+                with SessionLock(folder) as held:
+                    is_held = held.is_held()
+            self._sessions[folder.name] = context, lock, is_held
+
+
+def specum_settings(root: Path) -> Mapping[str, Any] | None:
+    """Return the settings of the kit specum; None if it is off or the config cannot be read."""
+    try:
+        config = read_settings(root)
+    except ProjectError:
+        return None
+    return kit_settings(config, SPECUM) if SPECUM in config.kits else None
+
+
+def _file_state(path: Path) -> object:
+    """Return the state of a database in a file, by the file and its log."""
+    log = _stamp(path.with_name(f"{path.name}-wal"))
+    # Opening the database creates an empty log, and the last process to close it removes it.
+    return _stamp(path), log if log[1:2] != (0,) else None
+
+
+def _facts(connection: Snapshot, schema: object) -> tuple[object, Sequence[Claim]]:
+    """Return what servers are made from, and the claims; tables alone have no disciplines."""
+    known = column_names(connection, "disciplines")
+    disciplines = connection.rows(DISCIPLINES) if known else ()
+    return (schema, disciplines), [*read_claims(Rows(connection, {})).values()]
+
+
+def _generated_files(folder: Path) -> Iterator[Path]:
+    """Yield the files that the manifest lists, and their folders."""
+    with suppress(OSError):
+        paths = listed(folder) or {}
+        for path in {*paths, *(str(PurePosixPath(path).parent) for path in paths)}:
+            yield folder / path
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _stream(folder: Path) -> object:
+    """Return the state of a session's logs, and the process that watches its agent."""
+    return _stamp(folder / TRANSCRIPT), _stamp(folder / CALLS), launcher_of(folder)
+
+
+def _stamp(path: Path) -> tuple[object, ...]:
+    """Return the identity of a file's state, and whether a later write would change it."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        return (error.errno,)
+    settled = time.time() - found.st_mtime > SETTLED
+    # No st_ctime: root sets that of the log of a database by reading it.
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, settled
+
 
 def project_title(root: Path, other: str = UNTITLED) -> str:
-    """Return the title of a project, or `other` if it has tables alone.
-
-    The name of its folder may differ from clone to clone. Raises `ProjectError` if the database
-    cannot be read.
-    """
+    """Return the title of a project, or `other` if it has tables alone."""
     if has_tables_alone(root):
         return line(other)
     with open_rows(root) as rows:
@@ -418,11 +373,7 @@ BEAT = 15.0  # seconds between signs of life in a silent stream
 
 
 class Events:
-    """The open streams, which share one check of the project every quarter of a second.
-
-    Each keeps only a number, so that unread changes do not pile up. Everything here belongs to the
-    event loop.
-    """
+    """The open streams, which share one check of the project every quarter of a second."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
@@ -473,16 +424,12 @@ class Events:
 
 
 async def in_thread(work: Callable[[], Value]) -> Value:
-    """Return or raise the result of `work`.
-
-    The work continues if no request waits for it any more, but ends with the process: a pool's
-    threads would first have to finish.
-    """
+    """Return or raise the result of `work`, which continues if no request waits for it any more."""
     return await asyncio.wrap_future(begun(work))
 
 
 def begun(work: Callable[[], Value]) -> "Future[Value]":
-    """Start `work` in a thread that ends with the process, and return its future."""
+    """Start `work` in a thread that ends with the process, unlike a pool's; return its future."""
     future: Future[Value] = Future()
     future.set_running_or_notify_cancel()
 

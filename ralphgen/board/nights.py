@@ -137,10 +137,14 @@ def working_sessions(rows: RecordReader) -> frozenset[str]:
     return frozenset(str(one.session) for one in read_claims(rows).values() if is_live(one))
 
 
+def costs_of(sessions: Iterable[SessionRecord]) -> Costs:
+    """Return what sessions cost together."""
+    return Costs.of({"cost_usd": s.cost_usd, "estimated_usd": s.estimated_usd} for s in sessions)
+
+
 def cost_of(sessions: Iterable[SessionRecord], active: Collection[str] = ()) -> str:
     """Return what agents' sessions cost together, in words; empty without an ended one."""
-    ended = (one for one in sessions if one.agent and one.session_id not in active)
-    return str(Costs.of({"cost_usd": s.cost_usd, "estimated_usd": s.estimated_usd} for s in ended))
+    return str(costs_of(one for one in sessions if one.agent and one.session_id not in active))
 
 
 def is_finished(session: SessionRecord) -> bool:

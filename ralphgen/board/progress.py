@@ -3,6 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from heapq import nlargest
@@ -12,13 +13,12 @@ from typing import Any, NamedTuple
 
 from ralphgen.board import charts
 from ralphgen.board.live import specum_settings
-from ralphgen.board.nights import nights, working_sessions
+from ralphgen.board.nights import costs_of, nights, working_sessions
 from ralphgen.board.text import line, moment, natural, paragraph
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, decode_learnings
 from ralphgen.kits.specum.progress import spec_progress
 from ralphgen.ledger.record import newest_sessions
 from ralphgen.ledger.tables import state_of
-from ralphgen.loop.cost import Costs
 from ralphgen.runtime.errors import ToolError
 
 MOST_SPECS = 200
@@ -32,13 +32,8 @@ CHANGES = (
 )
 COUNTED = "SELECT FEATURE, STATUS, COUNT(*) FROM tasks GROUP BY 1, 2"
 FILLED = "WHERE CAST(learnings AS TEXT) NOT IN ('', '[]') ORDER BY "
-LEARNING = {
-    "feature": line,
-    "text": paragraph,
-    "reason": paragraph,
-    "source": line,
-    "created": line,
-}
+LEARNING = {"text": paragraph, "reason": paragraph}
+LEARNING |= dict.fromkeys(("feature", "source", "created"), line)
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -68,12 +63,16 @@ def read_progress(rows: Rows) -> list[FeatureProgress]:
     order = [*charts.STATUSES, *sorted(overall.keys() - {*charts.STATUSES})]
     listed = [("All tasks", True, overall)]
     listed += [(titles.get(name) or name, name in titles, found[name]) for name in names]
-    progress = []
-    for title, is_known, counts in listed:
-        sorted_counts = {one: counts[one] for one in order if counts[one]}
-        actionable = counts.total() - sum(counts[one] for one in NOT_ACTIONABLE)
-        progress.append(FeatureProgress(title, is_known, sorted_counts, counts["done"], actionable))
-    return progress
+    return [
+        FeatureProgress(
+            title,
+            is_known,
+            {one: counts[one] for one in order if counts[one]},
+            counts["done"],
+            counts.total() - sum(counts[one] for one in NOT_ACTIONABLE),
+        )
+        for title, is_known, counts in listed
+    ]
 
 
 def read_pictures(
@@ -92,13 +91,7 @@ def read_pictures(
         if one.agent and (one.ended if zone else one.session_id not in working)
     ]
     costs = [
-        (
-            f"{night.begin.astimezone(zone):%d %b}",
-            Costs.of(
-                {"cost_usd": one.cost_usd, "estimated_usd": one.estimated_usd}
-                for one in night.sessions
-            ),
-        )
+        (f"{night.begin.astimezone(zone):%d %b}", costs_of(night.sessions))
         for night in reversed(nights(sessions))
     ]
     return {"burn_up": charts.burn_up(read_days(rows, now)), "nights": charts.nights(costs)}
@@ -127,13 +120,10 @@ def read_days(rows: Rows, now: Mapping[str, int]) -> dict[date, dict[str, int]]:
 
 def _status(stored: str | None) -> str | None:
     """Return the status in one side of a change, None if it is not among the changed columns."""
-    if stored is None or '"status"' not in stored:
-        return None
-    try:
-        found = json.loads(stored)
-    except (ValueError, RecursionError):
-        return None
-    return line(found["status"]) if isinstance(found, dict) and "status" in found else None
+    if stored is not None and '"status"' in stored:
+        with suppress(ValueError, RecursionError, TypeError, KeyError):
+            return line(json.loads(stored)["status"])
+    return None
 
 
 def read_learnings(rows: Rows) -> Mapping[str, Any]:

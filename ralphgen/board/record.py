@@ -77,10 +77,7 @@ class WorkSession(NamedTuple):
 
 
 class ShownCheck(NamedTuple):
-    """A run of a check; `verdict` is its result, and `ok` whether it is a proof.
-
-    `files` are the changed protected and watched files.
-    """
+    """A run of a check; `ok` is whether it is a proof, `files` the changed guarded files."""
 
     number: int
     check: str
@@ -132,6 +129,7 @@ def task_view(
     sessions = tuple(map(work_session, records))
     runs = ledger.runs_of(rows, task, max(most, RUNS) + 1)[::-1] if recorded else []
     checks = [*map(shown_check, runs)]
+    newest = {run.check or run.verdict: run for run in checks[-RUNS:]}  # oldest first
     status = line(row.get("status"))
     finished = [one for one in sessions if one.record.outcome == DONE and status == DONE]
     work = next(iter([*finished, *sessions]), None)
@@ -149,7 +147,7 @@ def task_view(
         "is_merging": recorded and claims.waiting_merge(rows.connection, task) is not None,
         "question": record.open_question() if status == claims.BLOCKED else None,
         "sessions": sessions[:SESSIONS],
-        "checks": newest_checks(checks[-RUNS:]),
+        "checks": tuple(newest[name] for name in sorted(newest)),
     }
     # The end of the lease of a claim is left out: it moves on all the time.
     state = repr((facts, claim and (claim.session, claim.began), entries[-FIRST:]))
@@ -234,9 +232,8 @@ def _dependents(rows: Rows, task: int, status: str) -> list[Neighbour]:
 
 def work_session(record: SessionRecord) -> WorkSession:
     """Return a session in its displayed form."""
-    values: dict[str, Any] = asdict(record)
-    texts = {name: line(value) for name, value in values.items() if isinstance(value, str)}
-    own = SessionRecord(**(values | texts))
+    texts = {name: line(one) for name, one in asdict(record).items() if isinstance(one, str)}
+    own = replace(record, **texts)
     started, ended = moment(own.started), moment(own.ended)
     known = KNOWN.get(own.agent or "")
     return WorkSession(
@@ -248,34 +245,22 @@ def work_session(record: SessionRecord) -> WorkSession:
 
 
 def shown_check(run: CheckRecord) -> ShownCheck:
-    """Return a run of a check in its displayed form."""
-    protected, watched = _files(run.protected), _files(run.watched)
+    """Return a run of a check in its displayed form, with the first of many files."""
+    protected = shown_items(run.protected)
+    files = [*dict.fromkeys(map(line, (*protected, *shown_items(run.watched))))]
+    more = [f"{len(files) - FILES} more"] * (len(files) > FILES)
     verdict = "passed" if run.exit_code == 0 else f"exit code {run.exit_code}"
-    if run.exit_code is None:
-        verdict = WITHOUT_CHECK.get(run.check, "stopped")
     return ShownCheck(
         run.number,
         "" if run.check in WITHOUT_CHECK else line(run.check),
         run.exit_code == 0 and not protected,
-        verdict,
+        WITHOUT_CHECK.get(run.check, "stopped") if run.exit_code is None else verdict,
         run.session or "",
         line(run.started),
         run.seconds,
-        tuple(dict.fromkeys([*protected, *watched])),
+        (*files[:FILES], *more),
         paragraph(run.tail, TAIL),
     )
-
-
-def _files(stored: str) -> list[str]:
-    """Return the names of files in a JSON list, the first of many."""
-    names = [*map(line, shown_items(stored))]
-    return names[:FILES] + [f"{len(names) - FILES} more"] * (len(names) > FILES)
-
-
-def newest_checks(runs: Iterable[ShownCheck]) -> tuple[ShownCheck, ...]:
-    """Return the newest run of each check, by name; `runs` are oldest first."""
-    newest = {run.check or run.verdict: run for run in runs}
-    return tuple(newest[name] for name in sorted(newest))
 
 
 class TaskRecord:
@@ -343,7 +328,6 @@ class TaskRecord:
         return sorted(found, key=lambda one: moment(one.time) or BEFORE)
 
     def _work(self, runs: Iterable[ShownCheck]) -> Iterator[Activity]:
-        """Yield the beginnings of sessions, changes of rows, and checks."""
         for agent, own in ((one.agent, one.record) for one in self._sessions):
             name, role = own.session_id, f" as {own.discipline}" if own.discipline else ""
             yield Activity(f"begin-{name}", own.started, agent, f"started{role}", session=name)
@@ -455,7 +439,6 @@ def shown_items(value: object) -> tuple[str, ...]:
 
 
 def _comments(rows: Rows, task: int, most: int) -> list[Row]:
-    """Return the last comments on a task, oldest first; none without such a table."""
     if rows.lacks("task_comments", "id", "task_id", "body"):
         return []
     optional = rows.chosen("task_comments", "author", "discipline", "priority", "created")

@@ -64,10 +64,7 @@ def _markdown() -> MarkdownIt:
 
 
 def markdown(value: object) -> Markup:
-    """Return a stored text as HTML with links that tell no site where they were.
-
-    Raw HTML in it is shown as text.
-    """
+    """Return a stored text as HTML without raw HTML; links tell no site where they were."""
     text = "" if value is None else str(value)
     html = _markdown().render(text.translate(HALVES))
     return Markup(html.replace("<a href=", '<a rel="noopener noreferrer" href='))

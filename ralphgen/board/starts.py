@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -100,15 +100,12 @@ def known_options(found: object) -> Mapping[str, str]:
     valid: dict[str, str] = {}
     for name in LIMITS:
         value = given.get(name)
-        text = str(value) if isinstance(value, int | str) else ""
-        text = f"{value:.15g}" if isinstance(value, float) else text
-        if not limit_problem(name, text):
+        text = f"{value:.15g}" if isinstance(value, float) else str(value)
+        if isinstance(value, int | str | float) and not limit_problem(name, text):
             valid[name] = text
     if isinstance(given.get("agent"), str):
         valid["agent"] = line(given["agent"])
-    if given.get("worktrees") is True:
-        valid["worktrees"] = "1"
-    return valid
+    return valid | ({"worktrees": "1"} if given.get("worktrees") is True else {})
 
 
 def start_summary(typed: Mapping[str, str], ready: int, usual: float | None) -> str:
@@ -129,10 +126,7 @@ def start_summary(typed: Mapping[str, str], ready: int, usual: float | None) -> 
 
 
 def recipes_here(root: Path, task: str = "") -> Names:
-    """Return the recipes that run without the user; for a task, those that work on a task.
-
-    Raises `ProjectError` if the project cannot be read.
-    """
+    """Return the recipes that run without the user; for a task, those that work on a task."""
     policy = read_policy(root, trust_edited=True)
     recipes = [name for name in policy.recipes if prints(policy.profile(name))]
     return tuple(name for name in recipes if ("task" in policy.targets(name)) == bool(task))
@@ -179,17 +173,17 @@ def doubted(stored: StoredLoop) -> FieldProblem:
 
 
 class StartedCommand:
-    """A command of ralphgen that outlives the board.
+    """A command of ralphgen that outlives the board, without a terminal.
 
     `begun` is the id of its session or loop, empty before it has one. When it is `over`, `code` is
     its exit code, and `said` the end of its standard error output.
     """
 
     def __init__(self, words: Sequence[str], root: Path) -> None:
-        """Start it in the project in `root`, without a terminal."""
         self.begun = self.said = ""
         self.code = 0
         self.over = Event()
+        self.is_loop = words[0] == "loop"
         self._file = TemporaryFile()
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "ralphgen", *words],  # no module of the project
@@ -199,7 +193,6 @@ class StartedCommand:
             stderr=self._file,
             start_new_session=True,
         )
-        self.is_loop = words[0] == "loop"
         Thread(target=self._wait, daemon=True).start()
 
     def _wait(self) -> None:
@@ -214,85 +207,89 @@ Started = tuple[str, ActionResult]
 """The id of the session or loop that has begun, or "", and the result of the start."""
 
 
-def _refused(problems: Sequence[FieldProblem]) -> Started:
+def _refused(problems: Iterable[FieldProblem]) -> Started:
     return "", ActionResult(False, "Nothing was started", (), tuple(problems))
 
 
 class StartedProcesses:
-    """The processes that this board has started; they outlive it.
+    """The processes that this board has started in the project in `root`; they outlive it.
 
     `tell` is called with the result of a failed start that no request waits for any more. Every
     method may be called in any thread.
     """
 
     def __init__(self, root: Path, tell: Callable[[ActionResult], None]) -> None:
-        """Start none in the project in `root`."""
         self._root = root
         self._tell = tell
-        self._commands: list[StartedCommand] = []
-        self._looping = Lock()
+        self._commands: Sequence[StartedCommand] = ()
+        self._starting = Lock()
+
+    def _active(self) -> list[StartedCommand]:
+        return [one for one in self._commands if not one.over.is_set()]
 
     def running(self, begun: str) -> StartedCommand | None:
         """Return the running command that began this session, or None."""
-        active = (one for one in self._commands if not one.over.is_set())
-        return next((one for one in active if one.begun == begun), None)
+        return next((one for one in self._active() if one.begun == begun), None)
 
     def start(self, form: Form) -> Started:
         """Start a session by its recipe, or a loop; with the refusals of the command."""
         try:
-            return self._launch(form) if form.texts("recipe") else self._start_loop(form)
+            return self._run(form)
         except RalphgenError as error:
             return _refused(_problems_of(error))
 
-    def _launch(self, form: Form) -> Started:
-        recipe, task, agent = (form.text(name) for name in ("recipe", "task", "agent"))
-        known = {"recipe": recipes_here(self._root, task), "agent": dict(agents_of(self._root))}
-        unknown = (name for name, names in known.items() if form.text(name) not in names)
-        if problems := [*map(_no_choice, unknown)]:
-            return _refused(problems)
-        words = ["launch", recipe, f"--agent={agent}", *([f"--task={task}"] if task else [])]
-        return self._run(words, "The session")
-
-    def _start_loop(self, form: Form) -> Started:
-        """Start a loop, unless one is running."""
-        agent = form.text("agent")
-        given = {name: text for name in LIMITS if (text := form.text(name).strip())}
-        found = ((name, limit_problem(name, text)) for name, text in given.items())
-        problems = [FieldProblem(name, text) for name, text in found if text]
-        if agent not in dict(agents_of(self._root)):
-            problems.insert(0, _no_choice("agent"))
-        if problems:
-            return _refused(problems)
-        words = ["loop", f"--agent={agent}"]
-        for name, text in given.items():
-            is_clock = name == "max_time" and CLOCK.fullmatch(text)
-            words.append(f"--{'until' if is_clock else name.replace('_', '-')}={text}")
-        words += ["--worktrees"] * bool(form.texts("worktrees"))
-        with self._looping:
-            problem = self._looping_already()
-            return _refused([problem]) if problem else self._run(words, "The loop")
-
-    def _looping_already(self) -> FieldProblem | None:
-        """Return why no loop can be started now, with a remedy."""
-        running = next((one for one in stored_loops(self._root) if one.running), None)
-        if running is not None:
-            text = doubted(running).text if running.doubt else "a loop is running"
-            hint = f'stop it first; if it does not stop, remove "{running.path}"'
-            return FieldProblem("", text, f"{hint}; a running loop creates it again")
-        if any(one.is_loop and not (one.begun or one.over.is_set()) for one in self._commands):
-            return FieldProblem("", "a loop is starting", "wait until it has started")
-        return None
-
-    def _run(self, words: Sequence[str], what: str) -> Started:
+    def _run(self, form: Form) -> Started:
         """Run a command until it has begun, or has ended before; no longer if it is slow."""
+        is_loop = not form.texts("recipe")
+        what = "The loop" if is_loop else "The session"
+        words, problems = self._loop(form) if is_loop else self._session(form)
         if any("\0" in word for word in words):
-            return _refused([FieldProblem("", "an option contains a NUL character")])
-        command = StartedCommand(words, self._root)
-        self._commands.append(command)
+            problems.append(FieldProblem("", "an option contains a NUL character"))
+        with self._starting:
+            if is_loop and not problems:
+                problems = [*self._looping_already()][:1]
+            if problems:
+                return _refused(problems)
+            command = StartedCommand(words, self._root)
+            self._commands = [*self._active(), command]
         if outcome := self._outcome(command, what, PATIENCE):
             return command.begun, outcome
         Thread(target=self._wait_for, args=(command, what), daemon=True).start()
         return "", ActionResult(True, f"{what} is starting")
+
+    def _unknown(self, form: Form, **known: Names) -> list[FieldProblem]:
+        """Return the fields with a name that is not offered."""
+        return [
+            FieldProblem(name, f"there is no {name} with this name", "choose another")
+            for name, names in {**known, "agent": tuple(dict(agents_of(self._root)))}.items()
+            if form.text(name) not in names
+        ]
+
+    def _session(self, form: Form) -> tuple[list[str], list[FieldProblem]]:
+        """Return the command for one session, and problems of the form."""
+        recipe, task, agent = (form.text(name) for name in ("recipe", "task", "agent"))
+        words = ["launch", recipe, f"--agent={agent}", *([f"--task={task}"] if task else [])]
+        return words, self._unknown(form, recipe=recipes_here(self._root, task))
+
+    def _loop(self, form: Form) -> tuple[list[str], list[FieldProblem]]:
+        """Return the command for a loop, and problems of the form."""
+        problems, words = self._unknown(form), ["loop", f"--agent={form.text('agent')}"]
+        for name in LIMITS:
+            if text := form.text(name).strip():
+                is_clock = name == "max_time" and CLOCK.fullmatch(text)
+                words.append(f"--{'until' if is_clock else name.replace('_', '-')}={text}")
+                if problem := limit_problem(name, text):
+                    problems.append(FieldProblem(name, problem))
+        return [*words, *["--worktrees"] * bool(form.texts("worktrees"))], problems
+
+    def _looping_already(self) -> Iterator[FieldProblem]:
+        """Yield why no loop can be started now, with a remedy."""
+        if any(one.is_loop and not one.begun for one in self._active()):
+            yield FieldProblem("", "a loop is starting", "wait until it has started")
+        for running in (one for one in stored_loops(self._root) if one.running):
+            text = doubted(running).text if running.doubt else "a loop is running"
+            hint = f'stop it first; if it does not stop, remove "{running.path}"'
+            yield FieldProblem("", text, f"{hint}; a running loop creates it again")
 
     def _outcome(self, command: StartedCommand, what: str, patience: float) -> ActionResult | None:
         """Return the result of a start; None if the command neither begins nor ends in time."""
@@ -321,16 +318,11 @@ class StartedProcesses:
 
     def _begun_by(self, pid: int) -> Iterator[str]:
         """Yield the running loop of a process, and its sessions."""
-        yield from (
-            one.loop_id for one in stored_loops(self._root) if one.running and one.pid == pid
-        )
+        loops = (one for one in stored_loops(self._root) if one.running and one.pid == pid)
+        yield from (one.loop_id for one in loops)
         with suppress(OSError):
             folders = sessions_folder(self._root).iterdir()
             yield from (one.name for one in folders if launcher_of(one) == pid)
-
-
-def _no_choice(what: str) -> FieldProblem:
-    return FieldProblem(what, f"there is no {what} with this name", "choose another")
 
 
 def ask_loop(root: Path, form: Form) -> ActionResult:

@@ -11,7 +11,7 @@ import pytest
 from driving import create_project, query
 from making_sessions import opened
 
-from ralphgen.board.live import PACE, ChangeWatch
+from ralphgen.board.live import PACE, Board
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import DATABASE, FOLDER, SESSIONS
 from ralphgen.runtime.session import LOCK
@@ -30,13 +30,13 @@ class Watched:
         self.root = root
         self.database = root / DATABASE
         self._now = 0.0
-        self._changes = ChangeWatch(root, lambda: self._now)
-        self._changes.changed()
+        self._changes = Board(root, lambda: self._now)
+        self._changes.check()
 
     def moved(self, *, later: bool = False) -> set[str]:
         """The sections that have moved since the last look."""
         self._now += PACE if later else 0.0
-        return ALL & {*self._changes.changed()}
+        return ALL & {*self._changes.check()}
 
 
 @pytest.fixture(params=["delete", "wal"])

@@ -11,7 +11,7 @@ import pytest
 from ralphgen.agents.adapters import ClaudeReader, CodexReader, GeminiReader
 from ralphgen.agents.agent import OutputReader
 from ralphgen.board.agents import read_loop
-from ralphgen.board.live import ChangeWatch
+from ralphgen.board.live import Board
 from ralphgen.board.starts import known_options
 from ralphgen.loop.record import stored_loops
 from ralphgen.project.root import SESSIONS
@@ -128,7 +128,7 @@ def test_a_mark_that_is_not_a_file_is_none(tmp_path: Path, shelf: Path, kind: st
     try:
         assert launcher_of(shelf / "s-1") is None
         assert not ask_to_stop(shelf / "s-1")
-        assert () == ChangeWatch(tmp_path).changed()
+        assert () == Board(tmp_path).check()
     finally:
         os.close(kept)
 

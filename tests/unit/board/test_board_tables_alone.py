@@ -11,7 +11,7 @@ from driving import create_database, made_here, quiet
 from engines import CONFIG, ENGINES, VARIABLE
 from postgresql import database, needs_postgresql
 
-from ralphgen.board.live import ChangeWatch
+from ralphgen.board.live import Board
 from ralphgen.board.project import report
 from ralphgen.emit.trust import accept_database
 from ralphgen.emit.workflows import regenerate
@@ -102,14 +102,14 @@ def test_what_others_change_is_seen(
     monkeypatch.setattr("ralphgen.board.live.SETTLED", 1e9)  # however long a call takes
     with tables_alone(engine, tmp_path / "p") as root:
         now = [0.0]
-        watch = ChangeWatch(root, lambda: now[0])
-        watch.changed()
+        watch = Board(root, lambda: now[0])
+        watch.check()
         call(root, "tables:create_artist", "artist_id=1", "name=Blur")
         now[0] += 10
-        written = watch.changed()
+        written = watch.check()
         run_sql(root, "ALTER TABLE artists ADD COLUMN born INTEGER")
         now[0] += 10
-        altered = watch.changed()
+        altered = watch.check()
 
     assert "record" in written
     assert "matrix" not in written

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.board.live import MOST_FOLLOWED, ChangeWatch, stream_name, tree_name
+from ralphgen.board.live import MOST_FOLLOWED, Board, stream_name, tree_name
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.session import hold
 from ralphgen.sessions.end import Lock
@@ -19,7 +19,7 @@ class Watched:
         self.now = 0.0
         self.root = root
         self.shelf = root / SESSIONS
-        self.watch = ChangeWatch(root, lambda: self.now)
+        self.watch = Board(root, lambda: self.now)
 
     def session(self, name: str) -> Path:
         folder = self.shelf / name
@@ -31,7 +31,7 @@ class Watched:
 
     def changed(self, *, later: bool) -> set[str]:
         self.now += 10.0 if later else 0.1
-        names = {*self.watch.changed()}
+        names = {*self.watch.check()}
         return {name for name in names if name.startswith(("stream-", "tree-"))}
 
 
@@ -115,12 +115,12 @@ def test_a_lock_is_opened_again_only_where_a_server_may_hold_it(
     monkeypatch.setattr("ralphgen.runtime.session._held", held)
     idle, used = watched.session("idle"), watched.session("used")
     now = [0.0]
-    watch = ChangeWatch(watched.root, lambda: now[0])
+    watch = Board(watched.root, lambda: now[0])
 
     def looked() -> tuple[bool, list[str]]:
         opened.clear()
         now[0] += 10
-        return "sessions" in watch.changed(), [*opened]
+        return "sessions" in watch.check(), [*opened]
 
     first = looked()
     same = looked()

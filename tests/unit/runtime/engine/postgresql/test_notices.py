@@ -13,7 +13,7 @@ from engines import VARIABLE, on_engine
 from lifelines import until
 from postgresql import database, needs_postgresql
 
-from ralphgen.board.live import ChangeWatch
+from ralphgen.board.live import Board
 from ralphgen.runtime.engine.postgresql import notices as module
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.notices import WriteNotices
@@ -122,11 +122,11 @@ def test_behind_a_pooler_that_keeps_notices_one_looks_as_often_as_ever(
 def test_a_board_sees_writes_before_its_next_slow_poll(tmp_path: Path) -> None:
     with on_engine("postgresql", tmp_path, ledger=True) as project:
         clock = [0.0]
-        watch = ChangeWatch(project.root, lambda: clock[0])  # its clock stands still
+        watch = Board(project.root, lambda: clock[0])  # its clock stands still
         with watch.listening():
-            watch.changed()
-            assert until(lambda: watch.changed() != ())  # it receives notices
+            watch.check()
+            assert until(lambda: watch.check() != ())  # it receives notices
             with connected(project.root, env={VARIABLE: project.dsn}) as server:
                 server.call("update_task", id=1, title="Another title")
 
-            assert until(lambda: "status" in watch.changed())
+            assert until(lambda: "status" in watch.check())
