@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -27,6 +26,7 @@ from ralphgen.board.render import Desk, took
 from ralphgen.board.starts import (
     LIMITS,
     StartedProcesses,
+    address_of,
     agents_of,
     ask_loop,
     doubted,
@@ -98,11 +98,6 @@ class SessionLine(NamedTuple):
     seconds: float | None
     address: str
     key: str
-
-
-def address_of(session_id: str) -> str:
-    """Return the address of a session's page."""
-    return f"/agents/{quote(session_id, safe='', errors='surrogateescape')}"
 
 
 @contextmanager
@@ -414,11 +409,9 @@ def routes(desk: Desk) -> Sequence[Route]:
         typed, outcome = query_of(request), None
         if request.method == "POST":
             form = await form_of(request)
-            begun, outcome = await in_thread(lambda: started.start(form))
+            outcome = await in_thread(lambda: started.start(form))
             if outcome.ok or wants_json(request):
-                then = address_of(begun) if begun and form.texts("recipe") else "/agents"
-                outcome = replace(outcome, then=then) if outcome.ok else outcome
-                return desk.answered(request, outcome, then)
+                return desk.answered(request, outcome, outcome.then)
             typed = {name: "".join(form.texts(name)) for name in form.names}
 
         def read() -> Mapping[str, object]:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event, Lock, Thread
+from urllib.parse import quote
 
 from ralphgen.agents.adapters import agents_here
 from ralphgen.agents.agent import prints
@@ -64,6 +65,11 @@ ASKED = {
     "stop-now": "Stopping the agents; their tasks are released",
 }
 """The result of each request to a loop."""
+
+
+def address_of(session_id: str) -> str:
+    """Return the address of a session's page."""
+    return f"/agents/{quote(session_id, safe='', errors='surrogateescape')}"
 
 
 def end_of(limit: str, begin: float) -> float:
@@ -203,12 +209,8 @@ class StartedCommand:
         self.over.set()
 
 
-Started = tuple[str, ActionResult]
-"""The id of the session or loop that has begun, or "", and the result of the start."""
-
-
-def _refused(problems: Iterable[FieldProblem]) -> Started:
-    return "", ActionResult(False, "Nothing was started", (), tuple(problems))
+def _refused(problems: Iterable[FieldProblem]) -> ActionResult:
+    return ActionResult(False, "Nothing was started", (), tuple(problems))
 
 
 class StartedProcesses:
@@ -231,14 +233,14 @@ class StartedProcesses:
         """Return the running command that began this session, or None."""
         return next((one for one in self._active() if one.begun == begun), None)
 
-    def start(self, form: Form) -> Started:
-        """Start a session by its recipe, or a loop; with the refusals of the command."""
+    def start(self, form: Form) -> ActionResult:
+        """Start a session by its recipe, or a loop; return the result, or the refusals."""
         try:
             return self._run(form)
         except RalphgenError as error:
             return _refused(_problems_of(error))
 
-    def _run(self, form: Form) -> Started:
+    def _run(self, form: Form) -> ActionResult:
         """Run a command until it has begun, or has ended before; no longer if it is slow."""
         is_loop = not form.texts("recipe")
         what = "The loop" if is_loop else "The session"
@@ -253,9 +255,9 @@ class StartedProcesses:
             command = StartedCommand(words, self._root)
             self._commands = [*self._active(), command]
         if outcome := self._outcome(command, what, PATIENCE):
-            return command.begun, outcome
+            return outcome
         Thread(target=self._wait_for, args=(command, what), daemon=True).start()
-        return "", ActionResult(True, f"{what} is starting")
+        return ActionResult(True, f"{what} is starting", then="/agents")
 
     def _unknown(self, form: Form, **known: Names) -> list[FieldProblem]:
         """Return the fields with a name that is not offered."""
@@ -301,12 +303,13 @@ class StartedProcesses:
                 begun = Path(found[-1]).parent.name  # it has ended between two looks
             if begun:
                 command.begun = begun
-                return ActionResult(True, f"{what} has started")
+                then = "/agents" if command.is_loop else address_of(begun)
+                return ActionResult(True, f"{what} has started", then=then)
             if is_over and command.code == 0:
                 lines = tuple(command.said.splitlines())
-                return ActionResult(True, f"{what} has ended already", lines)
+                return ActionResult(True, f"{what} has ended already", lines, then="/agents")
             if is_over:
-                return _refused(_refusals(command.said))[1]
+                return _refused(_refusals(command.said))
             time.sleep(LOOK)
         return None
 
