@@ -232,7 +232,9 @@ def _dependents(rows: Rows, task: int, status: str) -> list[Neighbour]:
 
 def work_session(record: SessionRecord) -> WorkSession:
     """Return a session in its displayed form."""
-    texts = {name: line(one) for name, one in asdict(record).items() if isinstance(one, str)}
+    texts: dict[str, Any] = {
+        name: line(value) for name, value in asdict(record).items() if isinstance(value, str)
+    }
     own = replace(record, **texts)
     started, ended = moment(own.started), moment(own.ended)
     known = KNOWN.get(own.agent or "")
