@@ -40,7 +40,7 @@ from ralphgen.files import (
 )
 from ralphgen.project.model import PolicyRule, Structured
 from ralphgen.project.root import CONFIG, FOLDER, KNOWN_AGENTS, DatabasePlace
-from ralphgen.project.toml import TomlFile, read_toml
+from ralphgen.project.toml import TomlFile, expecting, read_toml
 from ralphgen.runtime.engine.queries import ROWS, SECONDS
 from ralphgen.runtime.files.main_tree import pattern_of
 
@@ -51,6 +51,7 @@ PUBLIC_URL = re.compile(
     r"https?://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?(/[A-Za-z0-9._~-]+)+"
 )
 PROJECT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+REMOTE = re.compile(r"[A-Za-z0-9_][^\s\x00-\x1f\x7f]*")
 LOOPS_BRANCHES = "ralph/"
 BRANCH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
@@ -63,39 +64,7 @@ LONGEST_SENTENCE = 2_000  # bytes of a description: clients cut text above 2 kB
 LONGEST_IDENTIFIER = 63  # bytes of a name on a database server
 
 
-def _is_rule(text: str) -> str:
-    """Return `text`; raise PydanticCustomError where Claude Code would take it for an option."""
-    if text.startswith("-") or not text.isprintable() or not text.strip():
-        raise PydanticCustomError(
-            "permission_rule", "a one-line permission rule, such as Bash(git *)"
-        )
-    return text
-
-
-def _is_url(text: str) -> str:
-    """Return `text`; raise PydanticCustomError if it is not a URL that a server may have."""
-    if not URL.fullmatch(text):
-        raise PydanticCustomError("url", "a URL that starts with http:// or https://")
-    return text
-
-
-def _is_line(text: str) -> str:
-    """Return a name that can be shown on a line; raise PydanticCustomError for any other."""
-    if not text.strip() or not text.isprintable() or len(text) > LONGEST_NAME:
-        text = f"a one-line name of at most {LONGEST_NAME} characters"
-        raise PydanticCustomError("name_on_a_line", "{expected}", {"expected": text})
-    return text
-
-
-def _is_sentence(text: str) -> str:
-    """Return a text for agents; raise PydanticCustomError if clients would not show it whole."""
-    if not text.strip() or not text.isprintable() or len(text.encode()) > LONGEST_SENTENCE:
-        text = f"one line of at most {LONGEST_SENTENCE:,} bytes"
-        raise PydanticCustomError("sentence", "{expected}", {"expected": text})
-    return text
-
-
-def _is_glob(text: str) -> str:
+def _glob(text: str) -> str:
     """Return a glob of files below the project's folder, without `.` and empty parts.
 
     Raises PydanticCustomError for others.
@@ -111,70 +80,33 @@ def _is_glob(text: str) -> str:
     return "/".join(parts)
 
 
-def _is_relative(text: str) -> str:
-    """Return a path relative to the project; raise PydanticCustomError for other paths."""
-    if text.startswith(("/", "\\", "~")) or "\0" in text or text[1:2] == ":" or "://" in text:
-        raise PydanticCustomError(
-            "relative",
-            "a path relative to the project; for an absolute path, set the variable RALPH_DATABASE",
-        )
-    return text
+def _is_rows_branch(text: str) -> bool:
+    """Return whether neither git nor the loop refuses a branch's name."""
+    return (
+        all(BRANCH_PART.fullmatch(part) for part in text.split("/"))
+        and text != "HEAD"
+        and not f"{text}/".casefold().startswith(LOOPS_BRANCHES)
+        and not any(".." in part or part.endswith((".", ".lock")) for part in text.split("/"))
+    )
 
 
-def _is_command(words: list[str]) -> list[str]:
-    """Return an argument list; raise PydanticCustomError if it names no program."""
-    if not words or not words[0].strip() or any("\0" in word for word in words):
-        raise PydanticCustomError("command", 'an argument list, such as ["npm", "ci"]')
-    return words
-
-
-def _is_remote_of_git(text: str) -> str:
-    """Return a remote's name; raise PydanticCustomError if git could parse it as an option."""
-    if not re.fullmatch(r"[A-Za-z0-9_][^\s\x00-\x1f\x7f]*", text):
-        raise PydanticCustomError("remote", 'the name of a git remote, such as "origin"')
-    return text
-
-
-def _is_rows_branch(text: str) -> str:
-    """Return a branch for rows; raise PydanticCustomError if git or the loop refuses the name."""
-    parts = text.split("/")
-    if (
-        not all(BRANCH_PART.fullmatch(one) for one in parts)
-        or text == "HEAD"
-        or f"{text}/".casefold().startswith(LOOPS_BRANCHES)
-        or any(".." in one or one.endswith((".", ".lock")) for one in parts)
-    ):
-        text = 'a branch outside of "ralph/", such as "ralphgen/rows"'
-        raise PydanticCustomError("rows_branch", "{expected}", {"expected": text})
-    return text
-
-
-def _is_message(text: str) -> str:
-    """Return a template of commit messages; raise PydanticCustomError for unknown placeholders."""
+def _is_message(text: str) -> bool:
+    """Return whether a template of commit messages has only known placeholders."""
     try:
         parts = [*Formatter().parse(text)]
     except ValueError:  # a single brace
-        parts = [("", "", "", None)]
-    fits = all(
-        (name is None or name in MESSAGE_FIELDS) and not spec and not conversion
-        for _, name, spec, conversion in parts
-    )
-    if not fits or not text.strip() or "\0" in text:
-        text = 'a commit message with no placeholders except {title} and {task} ("{{" is a brace)'
-        raise PydanticCustomError("message", "{expected}", {"expected": text})
-    return text
-
-
-def _is_variable(text: str) -> str:
-    """Return the name of a variable; raise PydanticCustomError for other texts, such as a DSN."""
-    if not VARIABLE.fullmatch(text):
-        raise PydanticCustomError(
-            "variable", 'the name of a variable, such as "RALPH_DSN", not the DSN'
+        return False
+    return (
+        bool(text.strip())
+        and "\0" not in text
+        and all(
+            (name is None or name in MESSAGE_FIELDS) and not spec and not conversion
+            for _, name, spec, conversion in parts
         )
-    return text
+    )
 
 
-def _is_notifier(words: list[str]) -> list[str]:
+def _notifier(words: list[str]) -> list[str]:
     """Return a command that sends a text; raise PydanticCustomError without a place for the text.
 
     A URL is refused: most of them are secrets.
@@ -186,44 +118,6 @@ def _is_notifier(words: list[str]) -> list[str]:
     return words
 
 
-def _is_address_variable(text: str) -> str:
-    """Return the name of a variable; raise PydanticCustomError for other texts, such as a URL."""
-    if not VARIABLE.fullmatch(text):
-        raise PydanticCustomError(
-            "address_variable", 'the name of a variable, such as "NIGHT_URL", not the URL'
-        )
-    return text
-
-
-def _is_schema_name(text: str) -> str:
-    """Return the name of a schema; raise PydanticCustomError if it is too long."""
-    size = len(text.encode("utf-8", "surrogatepass"))
-    if not text or not text.isprintable() or size > LONGEST_IDENTIFIER:
-        said = {"most": LONGEST_IDENTIFIER}
-        raise PydanticCustomError("schema", "a schema name of at most {most} bytes", said)
-    return text
-
-
-def _is_agent_name(text: str) -> str:
-    """Return a name for an agent; raise PydanticCustomError if it is invalid or reserved."""
-    if text in KNOWN_AGENTS or not AGENT_NAME.fullmatch(text):
-        taken = ", ".join(KNOWN_AGENTS)
-        text = f"a name of letters, digits, - and _ other than {taken}"
-        raise PydanticCustomError("agent_name", "{expected}", {"expected": text})
-    return text
-
-
-def _is_public_url(text: str) -> str:
-    """Return a URL that can be extended by paths; raise PydanticCustomError for others."""
-    if not is_public_url(text):
-        raise PydanticCustomError(
-            "public_url",
-            "a URL with a path, such as https://mcp.example.com/mcp, without a user, a query "
-            "or a trailing slash",
-        )
-    return text
-
-
 def is_public_url(text: str) -> bool:
     """Return whether a text is a URL with its own path, which can be extended.
 
@@ -233,66 +127,135 @@ def is_public_url(text: str) -> bool:
     return found is not None and 0 < int(found[2] or 443) <= LAST_PORT
 
 
-def _is_project_id(text: str) -> str:
-    """Return the id of a project; raise PydanticCustomError unless it is a UUID."""
-    if not PROJECT_ID.fullmatch(text):
-        raise PydanticCustomError("project_id", 'a UUID; "ralphgen regen" writes a missing one')
-    return text
-
-
-def _is_structured(value: object) -> object:
-    """Return the value; raise PydanticCustomError for 1, which is equal to true, and others."""
-    if value != "auto" and not isinstance(value, bool):
-        raise PydanticCustomError("structured_output", '"auto", true or false')
-    return value
-
-
-AgentName = Annotated[str, AfterValidator(_is_agent_name)]
-
-
-def _is_host(text: str) -> str:
-    """Return a host name with or without a port; raise PydanticCustomError if it is neither."""
+def _is_host(text: str) -> bool:
+    """Return whether a text is a host name with or without a port."""
     name, _, port = text.partition(":")
     is_port = port.isdecimal() and 0 < int(port) <= LAST_PORT if ":" in text else True
-    if not HOST.fullmatch(name) or not is_port:
-        raise PydanticCustomError("host", "a host name, such as packages.example.org or a.org:8443")
-    return text
+    return is_port and bool(HOST.fullmatch(name))
 
 
-def _is_shared_path(text: str) -> str:
-    """Return an absolute path, or one below the home; raise PydanticCustomError for others."""
-    if "\0" in text or not text.startswith(("/", "~/")) or os.path.normpath(text) == "/":
-        raise PydanticCustomError("shared_path", 'an absolute path or one with "~/", not the root')
-    return text
-
-
-AddressVariable = Annotated[str, AfterValidator(_is_address_variable)]
-Command = Annotated[list[str], AfterValidator(_is_command)]
-Glob = Annotated[str, AfterValidator(_is_glob)]
-Host = Annotated[str, AfterValidator(_is_host)]
-Line = Annotated[str, AfterValidator(_is_line)]
-Message = Annotated[str, AfterValidator(_is_message)]
+AgentName = Annotated[
+    str,
+    expecting(
+        f"a name of letters, digits, - and _ other than {', '.join(KNOWN_AGENTS)}",
+        lambda text: text not in KNOWN_AGENTS and AGENT_NAME.fullmatch(text),
+    ),
+]
+AddressVariable = Annotated[
+    str,
+    expecting('the name of a variable, such as "NIGHT_URL", not the URL', VARIABLE.fullmatch),
+]
+Command = Annotated[
+    list[str],
+    expecting(
+        'an argument list, such as ["npm", "ci"]',
+        lambda words: words and words[0].strip() and not any("\0" in word for word in words),
+    ),
+]
+Glob = Annotated[str, AfterValidator(_glob)]
+Host = Annotated[
+    str, expecting("a host name, such as packages.example.org or a.org:8443", _is_host)
+]
+Line = Annotated[
+    str,
+    expecting(
+        f"a one-line name of at most {LONGEST_NAME} characters",
+        lambda text: text.strip() and text.isprintable() and len(text) <= LONGEST_NAME,
+    ),
+]
+Message = Annotated[
+    str,
+    expecting(
+        'a commit message with no placeholders except {title} and {task} ("{{" is a brace)',
+        _is_message,
+    ),
+]
 Name = Annotated[str, Field(min_length=1)]
-NotifierCommand = Annotated[Command, AfterValidator(_is_notifier)]
-ProjectId = Annotated[str, AfterValidator(_is_project_id)]
-PublicUrl = Annotated[str, AfterValidator(_is_public_url)]
-RelativePath = Annotated[str, AfterValidator(_is_relative)]
-Remote = Annotated[str, AfterValidator(_is_remote_of_git)]
-RowsBranch = Annotated[str, AfterValidator(_is_rows_branch)]
-Rule = Annotated[str, AfterValidator(_is_rule)]
-Sentence = Annotated[str, AfterValidator(_is_sentence)]
-SharedPath = Annotated[str, AfterValidator(_is_shared_path)]
-StructuredOutput = Annotated[Structured, BeforeValidator(_is_structured)]
-SchemaName = Annotated[str, AfterValidator(_is_schema_name)]
-Url = Annotated[str, AfterValidator(_is_url)]
-VariableName = Annotated[str, AfterValidator(_is_variable)]
+NotifierCommand = Annotated[Command, AfterValidator(_notifier)]
+ProjectId = Annotated[
+    str, expecting('a UUID; "ralphgen regen" writes a missing one', PROJECT_ID.fullmatch)
+]
+PublicUrl = Annotated[
+    str,
+    expecting(
+        "a URL with a path, such as https://mcp.example.com/mcp, without a user, a query or a "
+        "trailing slash",
+        is_public_url,
+    ),
+]
+RelativePath = Annotated[
+    str,
+    expecting(
+        "a path relative to the project; for an absolute path, set the variable RALPH_DATABASE",
+        lambda text: (
+            not text.startswith(("/", "\\", "~"))
+            and "\0" not in text
+            and text[1:2] != ":"
+            and "://" not in text
+        ),
+    ),
+]
+Remote = Annotated[  # git could parse a leading "-" as an option
+    str, expecting('the name of a git remote, such as "origin"', REMOTE.fullmatch)
+]
+RowsBranch = Annotated[
+    str,
+    expecting('a branch outside of "ralph/", such as "ralphgen/rows"', _is_rows_branch),
+]
+Rule = Annotated[  # Claude Code would parse a leading "-" as an option
+    str,
+    expecting(
+        "a one-line permission rule, such as Bash(git *)",
+        lambda text: not text.startswith("-") and text.isprintable() and text.strip(),
+    ),
+]
+Sentence = Annotated[
+    str,
+    expecting(
+        f"one line of at most {LONGEST_SENTENCE:,} bytes",
+        lambda text: text.strip() and text.isprintable() and len(text.encode()) <= LONGEST_SENTENCE,
+    ),
+]
+SharedPath = Annotated[
+    str,
+    expecting(
+        'an absolute path or one with "~/", not the root',
+        lambda text: (
+            "\0" not in text and text.startswith(("/", "~/")) and os.path.normpath(text) != "/"
+        ),
+    ),
+]
+StructuredOutput = Annotated[  # checked before, since 1 is equal to true
+    Structured,
+    BeforeValidator(
+        expecting(
+            '"auto", true or false', lambda value: value == "auto" or isinstance(value, bool)
+        ).func
+    ),
+]
+SchemaName = Annotated[
+    str,
+    expecting(
+        f"a schema name of at most {LONGEST_IDENTIFIER} bytes",
+        lambda text: (
+            text
+            and text.isprintable()
+            and len(text.encode("utf-8", "surrogatepass")) <= LONGEST_IDENTIFIER
+        ),
+    ),
+]
+Url = Annotated[str, expecting("a URL that starts with http:// or https://", URL.fullmatch)]
+VariableName = Annotated[
+    str,
+    expecting('the name of a variable, such as "RALPH_DSN", not the DSN', VARIABLE.fullmatch),
+]
 
 
 class DatabaseSettings(BaseModel):
     """`[database]`: where the project's rows are.
 
     `path` is the file of SQLite, from the project's folder. With `engine = "postgresql"`, `dsn_env`
-    is the variable that holds the DSN, which stands in no file, and `db_schema` has the tables.
+    names the variable with the DSN, which no file contains. `db_schema` has the tables.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -652,35 +615,33 @@ class RemoteServer(_Strict):
 
 
 class NamedMcpServer(McpServer):
-    """One as it stands in a discipline's column `mcp_servers`."""
+    """An entry of a discipline's column `mcp_servers`."""
 
     name: Name
 
 
 class NamedRemoteServer(RemoteServer):
-    """One as it stands in a discipline's column `mcp_servers`."""
+    """An entry of a discipline's column `mcp_servers`."""
 
     name: Name
 
 
-def _server(found: object, _: object) -> McpServer | RemoteServer:
-    """Return a server, local or remote; only a remote one has `type` and `url`."""
-    if isinstance(found, McpServer | RemoteServer):
-        return found
-    return (RemoteServer if _is_remote(found) else McpServer).model_validate(found)
+def _either(local: type[McpServer], remote: type[RemoteServer]) -> WrapValidator:
+    """Return a validator that uses one of two models; a union reports a mistake for both."""
+
+    def checked(found: object, _: object) -> McpServer | RemoteServer:
+        if isinstance(found, local | remote):
+            return found
+        is_remote = isinstance(found, dict) and not {"type", "url"}.isdisjoint(found)
+        return (remote if is_remote else local).model_validate(found)
+
+    return WrapValidator(checked)
 
 
-def _named_server(found: object, _: object) -> "NamedServer":
-    return (NamedRemoteServer if _is_remote(found) else NamedMcpServer).model_validate(found)
-
-
-def _is_remote(found: object) -> bool:
-    return isinstance(found, dict) and not {"type", "url"}.isdisjoint(found)
-
-
-# Not a plain union, which would report a mistake for both models.
-AnyServer = Annotated[McpServer | RemoteServer, WrapValidator(_server)]
-AnyNamedServer = Annotated[NamedMcpServer | NamedRemoteServer, WrapValidator(_named_server)]
+AnyServer = Annotated[McpServer | RemoteServer, _either(McpServer, RemoteServer)]
+AnyNamedServer = Annotated[
+    NamedMcpServer | NamedRemoteServer, _either(NamedMcpServer, NamedRemoteServer)
+]
 
 
 def shown_url(url: str) -> str:
@@ -784,14 +745,14 @@ class AgentSettings(_Strict):
 
 
 class LoopConfig(_Strict):
-    """`[loop]`: how long `ralphgen loop` goes on, with which agents, and in which work trees.
+    """`[loop]`: the limits, agents and worktrees of `ralphgen loop`.
 
-    A task is blocked after so many `attempts`, the loop stops after `no_progress` tasks in a row
-    that nobody closed, a session ends after `timeout` seconds. If every agent is at a usage limit
-    for more than `longest_wait` seconds, the loop stops. New work trees get the files of
-    `copy`; `setup` makes them ready, again when a file of `setup_when` changes. `remote` has the
-    base branch for more machines than one. `message` is that of the commits, in which `{title}` and
-    `{task}` are replaced.
+    `attempts` is the number of attempts before a task is blocked. The loop stops after
+    `no_progress` open tasks in a row, or if every agent is at a usage limit for more than
+    `longest_wait` seconds. `timeout` is the limit of a session in seconds. New worktrees get the
+    files of `copy`; `setup` prepares them, again when a file of `setup_when` changes. `remote` has
+    the base branch of several machines. `message` is the template of commit messages, with the
+    placeholders `{title}` and `{task}`.
     """
 
     attempts: Annotated[int, Field(ge=1, le=1_000)] = 3
@@ -807,12 +768,12 @@ class LoopConfig(_Strict):
 
 
 class HttpSettings(_Strict):
-    """`[http]`: how sessions on other machines reach the project's rows.
+    """`[http]`: access to the project's rows for sessions on other machines.
 
-    `url` is the public address, and `id` what tokens name the project by: `regen` writes it once.
-    `key_env` names the variable that has the key of the tokens. `pool` is how many sessions a
-    process holds open, `rate` how many requests in a second it takes of one session, `max_body` the
-    most bytes of a request, `timeout` and `drain` are seconds.
+    `url` is the public address. Tokens name the project by its `id`, which `regen` writes once.
+    `key_env` names the variable with the key of the tokens. `pool` limits the open sessions of a
+    process, `rate` the requests per second of a session, and `max_body` the bytes of a request;
+    `timeout` and `drain` are seconds.
     """
 
     url: PublicUrl
@@ -830,7 +791,7 @@ class HttpSettings(_Strict):
 
 
 class GitSettings(_Strict):
-    """`[git]`: the branch that `ralphgen sync` keeps the project's rows on; none without it."""
+    """`[git]`: the branch of `ralphgen sync` for the project's rows."""
 
     rows: RowsBranch | None = None
 
@@ -869,10 +830,10 @@ class NotifyConfig(_Strict):
 
 
 class SandboxSettings(_Strict):
-    """`[sandbox]`: what contained agents see besides their work tree and the model's API.
+    """`[sandbox]`: access of contained agents besides their worktree and the model's API.
 
-    `use` contains the agents of `launch` and `loop`. `read` and `write` are paths, `hosts` names
-    with a port unless it is 443, and `env` variables.
+    `use` contains the agents of `launch` and `loop`. `read` and `write` are paths, `hosts` are
+    names with an optional port (443 by default), and `env` are variables.
     """
 
     use: bool = False

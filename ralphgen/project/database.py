@@ -110,7 +110,7 @@ class FileSnapshot(sqlite.Snapshot):
         try:
             return read()
         except sqlite3.OperationalError:
-            self.connection.text_factory = _lenient
+            self.connection.text_factory = lambda text: text.decode(errors="replace")
             return read()
         finally:
             self.connection.text_factory = str
@@ -224,12 +224,16 @@ class _Shared:
             del _SHARED[self._name]
 
     def _take(self) -> Database:
+        """Return an idle connection that works and has the current files, or a new one."""
         with suppress(IndexError):
             while True:
                 database = self._idle.pop()
-                if _is_current(database):
+                try:
+                    database.reading(lambda: None)
+                except ToolError:
+                    database.close()
+                else:
                     return database
-                database.close()
         return self._opened()
 
 
@@ -286,15 +290,6 @@ def _opened(root: Path, patience: float) -> Database:
         return opened(database_named(root), patience)
     except StartError as error:
         raise ProjectError(str(error)) from error
-
-
-def _is_current(database: Database) -> bool:
-    """Return whether an idle connection works, and has the files that are there by now."""
-    try:
-        database.reading(lambda: None)
-    except ToolError:
-        return False
-    return True
 
 
 def _can_serve_again(database: Database) -> bool:
@@ -632,7 +627,7 @@ def _stamps(file: Path) -> list[tuple[int, int, int] | None]:
 
 
 def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes with a file's bytes; `None` without a file."""
+    """Return facts that change with a file's bytes; `None` without a file."""
     try:
         found = file.stat()
     except FileNotFoundError:
@@ -746,7 +741,3 @@ def is_away(root: Path) -> bool:
 def first_line(error: Exception) -> str:
     """Return the first line of PostgreSQL's error message."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
-def _lenient(text: bytes) -> str:
-    return text.decode(errors="replace")

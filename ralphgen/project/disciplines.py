@@ -187,19 +187,17 @@ def stored_servers(discipline: str, text: object) -> list[tuple[str, NamedServer
     try:
         servers = _SERVERS.validate_json(str(text), strict=True)
     except ValidationError as error:
-        places = sorted({_place(details["loc"]) for details in error.errors()})
+        known = {*NamedMcpServer.model_fields, *NamedRemoteServer.model_fields}
+        places = set()
+        for details in error.errors():
+            keys = [str(key) for key in details["loc"][:2] if isinstance(key, int) or key in known]
+            places.add(f'"{".".join(keys)}"' if keys else "the whole value")
+        shown = ", ".join(sorted(places))
         raise ProjectError(
-            f'discipline "{discipline}" has an invalid {SERVERS_COLUMN}: see {", ".join(places)}',
+            f'discipline "{discipline}" has an invalid {SERVERS_COLUMN}: see {shown}',
             EXPECTED_SERVERS,
         ) from None  # the message of pydantic contains the values
     return [(server.name, server) for server in servers]
-
-
-def _place(keys: tuple[int | str, ...]) -> str:
-    """Return the position of a value in the list, without keys that are not in the models."""
-    known = {*NamedMcpServer.model_fields, *NamedRemoteServer.model_fields}
-    shown = [str(key) for key in keys[:2] if isinstance(key, int) or key in known]
-    return f'"{".".join(shown)}"' if shown else "the whole value"
 
 
 def name_problem(name: str, found: Collection[str], reserved: Collection[str]) -> str:

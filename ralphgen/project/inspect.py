@@ -10,8 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.files import collected, named_files
@@ -85,7 +84,7 @@ from ralphgen.project.schema import (
     schema_from_facts,
     table_names,
 )
-from ralphgen.project.toml import TomlFile, read_toml
+from ralphgen.project.toml import TomlFile, expecting, read_toml
 from ralphgen.runtime.engine.ledger import MARKER, PREFIX
 from ralphgen.runtime.engine.schema import fingerprint, fold, new_columns, only_served
 from ralphgen.runtime.values import nearest
@@ -185,6 +184,7 @@ def served_tables(
     problems: list[Problem] = []
     found: list[ServedTable] = []
     named: dict[str, str] = {}
+    by_name = {schema.folded(table.name): table for table in schema.tables}
     kinds = (
         {}
         if connection is None or connection.sql.TYPED
@@ -193,7 +193,7 @@ def served_tables(
     secrets = _secrets(connection, schema)
     for name, settings in sorted(config.values.tables.items()):
         where = config.place(KEY, name)
-        table = _found(schema, name)
+        table = schema.table(name) or by_name.get(schema.folded(name))
         reason = _unusable(schema.folded(name), kinds, table)
         if reason:
             problems.append(Problem(f"{where}: {reason[0]}", reason[1]))
@@ -213,12 +213,6 @@ def served_tables(
     if problems:
         raise ProjectError.of(problems)
     return tuple(sorted(found, key=lambda one: one.name))
-
-
-def _found(schema: Schema, name: str) -> Table | None:
-    """Return a table by its name, as the database compares names."""
-    named = {schema.folded(table.name): table for table in schema.tables}
-    return schema.table(name) or named.get(schema.folded(name))
 
 
 def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table], Iterable[str]]:
@@ -371,37 +365,35 @@ LONGEST_PROMPT = 40_000
 Name = Annotated[str, Field(min_length=1)]
 
 
-def _is_line(text: str) -> str:
-    """Return `text`; raise PydanticCustomError unless it is a sentence on one line."""
-    if not text.strip() or not text.isprintable() or len(text) > LONGEST_DESCRIPTION:
-        raise PydanticCustomError(
-            "description", f"one line of at most {LONGEST_DESCRIPTION} characters"
-        )
-    return text
-
-
-def _is_prompt(text: str) -> str:
-    """Return `text`; raise PydanticCustomError if it is blank or too long."""
-    if not text.strip() or len(text) > LONGEST_PROMPT:
-        raise PydanticCustomError(
-            "prompt", f"a non-blank string of at most {LONGEST_PROMPT:,} characters"
-        )
-    return text
-
-
-def _is_model(text: str) -> str:
-    """Return `text`; raise PydanticCustomError if a client would parse it as an option."""
-    if not re.fullmatch(r"[^\s-]\S*", text) or not text.isprintable():
-        raise PydanticCustomError("model", 'a model name without spaces or a leading "-"')
-    return text
+Description = Annotated[
+    str,
+    expecting(
+        f"one line of at most {LONGEST_DESCRIPTION} characters",
+        lambda text: text.strip() and text.isprintable() and len(text) <= LONGEST_DESCRIPTION,
+    ),
+]
+Prompt = Annotated[
+    str,
+    expecting(
+        f"a non-blank string of at most {LONGEST_PROMPT:,} characters",
+        lambda text: text.strip() and len(text) <= LONGEST_PROMPT,
+    ),
+]
+ModelName = Annotated[  # a client could parse a leading "-" as an option
+    str,
+    expecting(
+        'a model name without spaces or a leading "-"',
+        lambda text: re.fullmatch(r"[^\s-]\S*", text) and text.isprintable(),
+    ),
+]
 
 
 class RecipeFile(BaseModel):
-    """One recipe: its `base`, and by kit the tools that it keeps of the base's.
+    """A recipe: its `base`, and by kit the tools of the base that it keeps.
 
-    `narrow` holds the arguments that it keeps of a tool, `bind` the rows that a session needs.
-    `description` is a sentence for people and agents, `prompt` stands in place of the base's steps,
-    and `model` is the one that `launch` uses where it is asked for no other.
+    `narrow` has the arguments that it keeps of a tool, `bind` the rows that a session needs.
+    `description` is a sentence for users and agents, `prompt` replaces the steps of the base, and
+    `model` is the default of `launch`.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -410,9 +402,9 @@ class RecipeFile(BaseModel):
     allow: dict[str, list[Name]] = {}
     narrow: dict[str, list[Name]] = {}
     bind: list[Literal["task", "feature", "discipline"]] = []
-    description: Annotated[str, AfterValidator(_is_line)] | None = None
-    prompt: Annotated[str, AfterValidator(_is_prompt)] | None = None
-    model: Annotated[str, AfterValidator(_is_model)] | None = None
+    description: Description | None = None
+    prompt: Prompt | None = None
+    model: ModelName | None = None
 
 
 def read_recipes(root: Path) -> tuple[OwnRecipe, ...]:
@@ -631,7 +623,8 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> ProjectFacts:
     if facts is None or problems:
         raise ProjectError.of(problems)
     schema, tables, queries, stored, warnings, unusable = facts
-    names = config.values.environment.variables
+    names, http = config.values.environment.variables, config.values.http
+    work = {"lease": config.values.claims.lease, "attempts": config.values.loop.attempts}
     return ProjectFacts(
         kits=tuple(kit.key for kit in on),
         structured_output=config.values.structured_output,
@@ -640,14 +633,17 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> ProjectFacts:
         configured_removals=configured_removals(config),
         recipes=recipes,
         rules=policy_rules(config.values.policy, config.place),
-        replaced=_replaced(config),
+        replaced=tuple(
+            Replaced(entry, text, config.place("describe", entry))
+            for entry, text in sorted(config.values.describe.items())
+        ),
         tables=tables,
         own_tools=own_tools,
         done=done_rules(config.values),
         queries=queries,
         database=config.values.database.path or "",
         place=config.values.database.place,
-        http=_http_facts(config.values),
+        http="" if http is None else _json(http.model_dump(mode="json") | work),
         variables=None if names is None else tuple(sorted({*names})),
         settings=tuple((key, _json(values)) for key, values in settings.items() if values),
         surveys=surveys,
@@ -675,18 +671,13 @@ def found_by_kits(
     root: Path, project: ProjectFacts, kits: Sequence[InspectedKit]
 ) -> dict[str, Finding]:
     """Return what each kit, on or off, could serve in the project in `root`."""
-    return {
-        kit.key: kit.find(root, _settings(project, kit)) for kit in kits if kit.find is not None
-    }
-
-
-def _settings(project: ProjectFacts, kit: InspectedKit) -> dict[str, Any]:
-    """Return the settings of a kit, or its defaults if it is off."""
-    known = dict(project.settings).get(kit.key)
-    if known is not None:
-        values: dict[str, Any] = json.loads(known)
-        return values
-    return kit.settings().model_dump(mode="json") if kit.settings is not None else {}
+    known = {key: json.loads(values) for key, values in project.settings}
+    found = {}
+    for kit in kits:
+        if kit.find is not None:
+            usual = {} if kit.settings is None else kit.settings().model_dump(mode="json")
+            found[kit.key] = kit.find(root, known.get(kit.key, usual))
+    return found
 
 
 def without_new_columns(root: Path, project: ProjectFacts) -> tuple[ProjectFacts, Names]:
@@ -727,22 +718,6 @@ def takes_any_schema(config: TomlFile[Config], kits: Sequence[InspectedKit]) -> 
 def settings_models(kits: Sequence[InspectedKit]) -> dict[str, type[BaseModel]]:
     """Return the models of the config's tables that are named after a kit."""
     return {kit.key: kit.settings for kit in kits if kit.settings is not None}
-
-
-def _replaced(config: TomlFile[Config]) -> tuple[Replaced, ...]:
-    """Return the words of the config for tools, sorted."""
-    return tuple(
-        Replaced(entry, text, config.place("describe", entry))
-        for entry, text in sorted(config.values.describe.items())
-    )
-
-
-def _http_facts(config: Config) -> str:
-    """Return the table `[http]` with the rules on claims as JSON text, empty if it is missing."""
-    if config.http is None:
-        return ""
-    work = {"lease": config.claims.lease, "attempts": config.loop.attempts}
-    return _json(config.http.model_dump(mode="json") | work)
 
 
 def _json(value: object) -> str:
@@ -840,13 +815,15 @@ def served_schema(
         database = config.values.database
         name = place_name(database.place) or database.path or DATABASE
         _refuse_incomplete(connection, schema, name)
+    part = part_for(connection, "ralphgen.project.queries.prepare")
     problems = [
         Problem(
-            f'{config.place("schema", "hide")}: "{column}" is computed from "{source}", which is '
-            "hidden",
-            f'add "{column}" to hide under [schema]',
+            f'{config.place("schema", "hide")}: "{table}.{column}" is computed from '
+            f'"{table}.{source}", which is hidden',
+            f'add "{table}.{column}" to hide under [schema]',
         )
-        for column, source in _computed_from_hidden(connection, schema)
+        for table, column, source in part.computed_columns(connection)
+        if is_secret(table, source, schema.hidden) and not is_secret(table, column, schema.hidden)
     ]
     if problems:
         raise ProjectError.of(problems)
@@ -951,12 +928,3 @@ def _committed_facts(
             'run "ralphgen regen" in a checkout that has the database',
         ) from error
     return schema, served_tables(config, schema), queries, removals
-
-
-def _computed_from_hidden(connection: Snapshot, schema: Schema) -> Iterator[tuple[str, str]]:
-    """Yield each visible generated column and a hidden column it needs, as "table.column"."""
-    part = part_for(connection, "ralphgen.project.queries.prepare")
-    for table, column, source in part.computed_columns(connection):
-        shown = not is_secret(table, column, schema.hidden)
-        if shown and is_secret(table, source, schema.hidden):
-            yield f"{table}.{column}", f"{table}.{source}"

@@ -309,14 +309,15 @@ class ProjectFacts:
 
 def project_facts(project: ProjectFacts) -> dict[str, Any]:
     """Return the facts of a project; a clone without the database is checked against them."""
-    definitions = project.schema.definitions
+    definitions, names = project.schema.definitions, project.variables
+    words = {one.entry: one.text for one in project.replaced}
     return {
         "config": {
             **({"database": project.database} if project.database else {}),
             **({project.engine: asdict(project.place)} if project.place else {}),
-            **({"describe": _words(project.replaced)} if project.replaced else {}),
+            **({"describe": words} if words else {}),
             "disciplines": _listed(project.configured_removals),
-            **_environment_facts(project.variables),
+            **({"environment": {"variables": [*names]}} if names is not None else {}),
             **({"done": done_facts(project.done)} if project.done is not None else {}),
             "hide": list(project.schema.hide),
             **({"http": json.loads(project.http)} if project.http else {}),
@@ -344,10 +345,6 @@ def project_facts(project: ProjectFacts) -> dict[str, Any]:
         **({"views": project.schema.views} if project.schema.views else {}),
         "surveys": {kit: json.loads(facts) for kit, facts in project.surveys},
     }
-
-
-def _environment_facts(variables: Names | None) -> dict[str, Any]:
-    return {} if variables is None else {"environment": {"variables": list(variables)}}
 
 
 def _table_settings(tables: tuple[ServedTable, ...]) -> dict[str, Any]:
@@ -400,10 +397,6 @@ def _listed(removals: tuple[Removal, ...]) -> Mapping[str, list[str]]:
     for removal in removals:
         found.setdefault(removal.discipline, set()).update(removal.entries)
     return {discipline: sorted(entries) for discipline, entries in found.items()}
-
-
-def _words(replaced: tuple[Replaced, ...]) -> Mapping[str, str]:
-    return {one.entry: one.text for one in replaced}
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,11 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> OwnParameter:
             text = f'"{argument.arg}" is None by default, which its annotation does not allow'
             raise UntoldError(default, text)
         if value is not None:
-            _refuse_unlike(argument, default, value, schema)
+            kind = schema.get("type")
+            fits = kind is None or type(value) in VALUES[kind]
+            if not fits or value not in schema.get("enum", [value]):
+                text = f'the default of "{argument.arg}" is {value!r}, which its annotation'
+                raise UntoldError(default, f"{text} does not allow")
             schema = {**schema, "default": value}
     is_required = default is None and not may_be_none
     return OwnParameter(argument.arg, json.dumps(schema), is_required)
@@ -119,15 +123,6 @@ def _default(argument: ast.arg, default: ast.expr) -> Any:
         text = f'the default of "{argument.arg}" is not a JSON value'
         raise UntoldError(default, text) from error
     return value
-
-
-def _refuse_unlike(argument: ast.arg, node: ast.expr, value: object, schema: Schema) -> None:
-    """Raise `UntoldError` for a default that the argument itself could not have."""
-    kind = schema.get("type")
-    fits = kind is None or type(value) in VALUES[kind]
-    if not fits or value not in schema.get("enum", [value]):
-        text = f'the default of "{argument.arg}" is {value!r}, which its annotation does not allow'
-        raise UntoldError(node, text)
 
 
 def _name(node: ast.expr) -> str:
@@ -427,15 +422,11 @@ def _hints(function: Function) -> str:
         return READS
     if name == "writes" and called is None:
         return WRITES
-    words = [*_words(called)] if called and name == "writes" else []
-    if len(words) == 1 and words[0] in WORDS:
-        return WORDS[words[0]]
+    arguments = [*called.args, *called.keywords] if called and name == "writes" else []
+    if len(arguments) == 1 and isinstance(arguments[0], ast.Constant):
+        word = str(arguments[0].value)
+        if word in WORDS:
+            return WORDS[word]
     expected = ", ".join(f'@writes("{word}")' for word in WORDS)
     text = f"invalid decorator {ast.unparse(one)}: expected @reads, @writes or {expected}"
     raise UntoldError(one, text)
-
-
-def _words(call: ast.Call) -> Iterator[str]:
-    """Yield the texts that a decorator is called with; a keyword is none."""
-    for one in (*call.args, *call.keywords):
-        yield str(one.value) if isinstance(one, ast.Constant) else ""

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,14 @@ def schema_from_facts(
     that lacks required columns is returned: see `missing_required_columns`.
     """
     tables = tuple(
-        Table(name, tuple(sorted(map(_column, columns), key=lambda column: column.name)))
+        Table(
+            name,
+            tuple(
+                Column(**{**column, "values": None if values is None else tuple(values)})
+                for column in sorted(columns, key=itemgetter("name"))
+                for values in (column["values"],)
+            ),
+        )
         for name, columns in sorted(facts.items())
     )
     hidden = tuple(sorted(set(hide)))
@@ -107,19 +115,11 @@ def missing_required_columns(schema: Schema, found: Iterable[str] = ()) -> list[
             sentences.append(f'table "{table}" is missing{later}')
         else:
             gaps = [name for name in needed if name not in columns[table]]
-            sentences += [_missing_column(table, name, columns[table]) for name in gaps]
+            for name in gaps:
+                newer = [one for one in _REPLACED_COLUMNS.get(name, ()) if one in columns[table]]
+                later = f', found "{table}.{newer[0]}" of a newer schema' if newer else ""
+                sentences.append(f'column "{table}.{name}" is missing{later}')
     return sorted(sentences)
-
-
-def _missing_column(table: str, column: str, found: Sequence[str]) -> str:
-    replacements = [name for name in _REPLACED_COLUMNS.get(column, ()) if name in found]
-    later = f', found "{table}.{replacements[0]}" of a newer schema' if replacements else ""
-    return f'column "{table}.{column}" is missing{later}'
-
-
-def _column(facts: Mapping[str, Any]) -> Column:
-    values = facts["values"]
-    return Column(**{**facts, "values": None if values is None else tuple(values)})
 
 
 def _hide_problems(

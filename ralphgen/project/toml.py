@@ -1,17 +1,17 @@
-"""Reads TOML written by people: every problem at once, each with its line."""
+"""Reads TOML of users: every problem at once, each with its line."""
 
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from ralphgen.errors import Problem, ProjectError, invalid_toml, suggestion
 from ralphgen.files import read_text, stamp
@@ -66,6 +66,17 @@ class TomlFile(Generic[Model]):
         return f"{self.shown}:{line_of(self.text, keys)}"
 
 
+def expecting(expected: str, is_valid: Callable[[Any], object]) -> AfterValidator:
+    """Return a validator that refuses a value unless `is_valid`, and reports what was expected."""
+
+    def checked(value: Any) -> Any:
+        if not is_valid(value):
+            raise PydanticCustomError("unexpected", "{expected}", {"expected": expected})
+        return value
+
+    return AfterValidator(checked)
+
+
 def read_toml(path: Path, model: type[Model], shown: str) -> TomlFile[Model]:
     """Return the file's values as the model; `shown` is the path for messages.
 
@@ -95,7 +106,14 @@ def parse_toml(text: str, model: type[Model], shown: str) -> TomlFile[Model]:
 
 def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetails) -> Problem:
     keys = details["loc"]
-    parts = [f"[{key}]" if isinstance(key, int) else f".{_key(key)}" for key in keys]
+    parts = []
+    for key in keys:
+        if isinstance(key, int):
+            parts.append(f"[{key}]")
+        elif re.fullmatch(r"[A-Za-z0-9_-]+", key):
+            parts.append(f".{key}")
+        else:
+            parts.append(f".'{key}'".replace("\n", "\\n"))
     name = f'"{"".join(parts).removeprefix(".")}"'
     where = f"{shown}:{line_of(text, keys)}"
     if details["type"] == "extra_forbidden":
@@ -116,11 +134,6 @@ def _shown(value: object) -> str:
         return "a list" if isinstance(value, list) else "a table"
     found = SECRET.sub("…", json.dumps(value, ensure_ascii=False, default=str))
     return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
-
-
-def _key(name: str) -> str:
-    bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
-    return name if bare else f"'{name}'".replace("\n", "\\n")
 
 
 def _known_keys(model: Any, keys: Keys) -> list[str]:

@@ -488,8 +488,16 @@ def _closing(tokens: Sequence[Token], place: int) -> int:
     return len(tokens)
 
 
+def by_table(columns: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Return columns by table, both sorted; an empty name is a table without a column."""
+    found: dict[str, set[str]] = {}
+    for table, column in columns:
+        found.setdefault(table, set()).update(filter(None, (column,)))
+    return {table: tuple(sorted(found[table])) for table in sorted(found)}
+
+
 def replaces(tokens: Sequence[Token]) -> bool:
-    """Return whether an INSERT may change or take the place of a row that is there."""
+    """Return whether an INSERT may change or replace an existing row."""
     words = [token.text.upper() for token in tokens]
     return any(pair in (("OR", "REPLACE"), ("DO", "UPDATE")) for pair in pairwise(words))
 

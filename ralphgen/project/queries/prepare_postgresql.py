@@ -18,6 +18,7 @@ from ralphgen.project.queries import (
     Parameter,
     Preparation,
     PreparedQuery,
+    by_table,
     items_of,
     kind_problem,
     refused_reads,
@@ -476,21 +477,18 @@ def _recorded_queries(queries: Sequence[NamedSql], recorded: Mapping[str, Any]) 
                 Problem(f"{text} database to prepare it on", "run the command with a database")
             )
             continue
-        prepared.append(_from_facts({**said, "place": query.place}))
+        changed = {
+            "columns": tuple(tuple(one) for one in said["columns"]),
+            "parameters": tuple(Parameter(**one) for one in said["parameters"]),
+            "reads": {table: tuple(columns) for table, columns in said["reads"].items()},
+            "sets": tuple(said["sets"]),
+            "names": {table: tuple(columns) for table, columns in said["names"].items()},
+            "place": query.place,
+        }
+        prepared.append(PreparedQuery(**{**said, **changed}))
     if problems:
         raise ProjectError.of(problems)
     return Preparation(tuple(prepared), {one.name: recorded[one.name] for one in queries})
-
-
-def _from_facts(said: Mapping[str, Any]) -> PreparedQuery:
-    changed = {
-        "columns": tuple(tuple(one) for one in said["columns"]),
-        "parameters": tuple(Parameter(**one) for one in said["parameters"]),
-        "reads": {table: tuple(columns) for table, columns in said["reads"].items()},
-        "sets": tuple(said["sets"]),
-        "names": {table: tuple(columns) for table, columns in said["names"].items()},
-    }
-    return PreparedQuery(**{**said, **changed})
 
 
 def _digest(query: NamedSql) -> str:
@@ -533,13 +531,13 @@ class _Preparing:
             description=query.description,
             sql=self._text(" ", [kinds[oid] for oid in taken]),
             parameters=tuple(parameters),
-            columns=tuple((name, _shown(kinds[oid])) for name, oid in self._ordered(shown)),
-            reads=_by_table(found.reads),
+            columns=tuple((name, _shown(kinds[oid])) for name, oid in shown),
+            reads=by_table(found.reads),
             place=query.place,
             verb="REPLACE" if verb and replaces(self.tokens) else verb,
             writes=found.writes,
             sets=tuple(sorted(found.sets)),
-            names=_by_table(found.names),
+            names=by_table(found.names),
             tied=tied_columns(self.tokens, verb) if verb else {},
         )
 
@@ -560,7 +558,10 @@ class _Preparing:
         return "".join(parts).strip() if space else "".join(parts)
 
     def _described(self) -> tuple[list[int], list[tuple[str, int]]]:
-        """Return the types of the parameters, and the names and types of the result columns."""
+        """Return the types of the parameters, and the names and types of the result columns.
+
+        The columns are in the order of the statement, or sorted by name if * selects some.
+        """
         oids = [0] * len(self.names)
         failed = self._prepare(oids)
         if failed is None:
@@ -585,13 +586,16 @@ class _Preparing:
         taken = self._taken()
         shown = [((said.fname(at) or b"").decode(), said.ftype(at)) for at in range(said.nfields)]
         self.connection.execute(b"DEALLOCATE ralphgen_query")
-        self._refuse_names([name for name, _ in shown])
-        return taken, shown
-
-    def _ordered(self, shown: list[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Return columns in the order of the statement, or sorted by name if * selects some."""
-        listed = items_of(returned(self.tokens) or selected(self.tokens))
-        return sorted(shown) if any(item.is_all for item in listed) else shown
+        place, names = f"{self.query.where}:{self._line}", [name for name, _ in shown]
+        for name in names:
+            if names.count(name) > 1:
+                text = f'{place}: two result columns are named "{name}"'
+                raise ProjectError(text, "rename one of them with AS")
+            if name == "?column?":
+                text = f"{place}: a result column has no name"
+                raise ProjectError(text, "name it with AS")
+        items = items_of(returned(self.tokens) or selected(self.tokens))
+        return taken, sorted(shown) if any(item.is_all for item in items) else shown
 
     def _declared_type(self, name: str) -> str:
         return self.declared[name].type if name in self.declared else ""
@@ -668,26 +672,9 @@ class _Preparing:
             raise ProjectError(f"{text}, which arguments do not support")
         return Parameter(name, _TYPES.get(kind, "string"))
 
-    def _refuse_names(self, names: Sequence[str]) -> None:
-        place = f"{self.query.where}:{self._line}"
-        for name in names:
-            if names.count(name) > 1:
-                text = f'{place}: two result columns are named "{name}"'
-                raise ProjectError(text, "rename one of them with AS")
-            if name == "?column?":
-                text = f"{place}: a result column has no name"
-                raise ProjectError(text, "name it with AS")
-
 
 def _shown(kind: str) -> str:
     """Return the JSON type of a result column's type; empty if it has none."""
     if kind in _SHOWN:
         return _SHOWN[kind]
     return "" if kind.endswith("[]") or kind in _UNTOLD else "string"
-
-
-def _by_table(reads: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, set[str]] = {}
-    for table, column in reads:
-        found.setdefault(table, set()).update(filter(None, (column,)))
-    return {table: tuple(sorted(found[table])) for table in sorted(found)}

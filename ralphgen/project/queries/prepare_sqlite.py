@@ -19,6 +19,7 @@ from ralphgen.project.queries import (
     PreparedQuery,
     ReturnedItem,
     Token,
+    by_table,
     compared_columns,
     inserted,
     is_secret,
@@ -207,18 +208,18 @@ def _unique(connection: sqlite3.Connection, table: str) -> tuple[tuple[str, ...]
 
 def recorded_catalog(facts: Mapping[str, Any]) -> QueriedTables:
     """Return the tables that `QueriedTables.facts` has recorded."""
-    return QueriedTables({name: _recorded(said) for name, said in facts.items()})
-
-
-def _recorded(said: Mapping[str, Any]) -> QueriedTable:
-    key = said.get("key", [])
-    places = {name: at for at, name in enumerate(key, start=1)}
-    return QueriedTable(
-        tuple((column, kind, places.get(column, 0)) for column, kind in said["columns"].items()),
-        tuple(tuple(one) for one in said.get("unique", [])),
-        said.get("without_rowid", False),
-        said.get("view", ""),
-    )
+    tables = {}
+    for table, said in facts.items():
+        places = {column: at for at, column in enumerate(said.get("key", []), start=1)}
+        tables[table] = QueriedTable(
+            tuple(
+                (column, kind, places.get(column, 0)) for column, kind in said["columns"].items()
+            ),
+            tuple(tuple(one) for one in said.get("unique", [])),
+            said.get("without_rowid", False),
+            said.get("view", ""),
+        )
+    return QueriedTables(tables)
 
 
 def empty_database(catalog: QueriedTables) -> sqlite3.Connection:
@@ -227,13 +228,16 @@ def empty_database(catalog: QueriedTables) -> sqlite3.Connection:
     Raises `ProjectError` if a table cannot be made. A statement that reads a view of a missing
     column does not compile.
     """
+    attaching = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_PRAGMA)
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
         for name, table in catalog.tables.items():
             if not table.view:
                 for statement in _definitions(name, table):
                     connection.execute(statement)
-        connection.set_authorizer(_no_files)
+        connection.set_authorizer(
+            lambda action, *_: sqlite3.SQLITE_DENY if action in attaching else sqlite3.SQLITE_OK
+        )
         for table in catalog.tables.values():
             if table.view:
                 with suppress(sqlite3.OperationalError):
@@ -253,11 +257,6 @@ def _definitions(name: str, table: QueriedTable) -> Iterable[str]:
     for at, one in enumerate(table.unique):
         listed = ", ".join(map(quoted, one))
         yield f"CREATE UNIQUE INDEX {quoted(f'{name} {at}')} ON {quoted(name)} ({listed})"
-
-
-def _no_files(action: int, *_: object) -> int:
-    attaches = action in (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_FUNCTION)
-    return sqlite3.SQLITE_DENY if attaches and action != sqlite3.SQLITE_FUNCTION else 0
 
 
 @dataclass(slots=True)
@@ -504,11 +503,16 @@ class _Preparing:
         if problem := kind_problem(query, self.tokens):
             raise ProjectError.of([problem])
         verb, named = verb_and_table(self.tokens)
-        error = self._compile()
-        if error or verb:
+        try:  # on the visible columns
+            compile_statement(
+                self.empty, self.sql, [token.text[1:] for token in query.used], self.watcher
+            )
+        except (sqlite3.Error, sqlite3.Warning) as error:
             self._refuse_hidden(verb, named)
-        if error:
-            raise error
+            text = f"{self._line_of(str(error))}: does not compile: {error}"
+            raise ProjectError(text) from error
+        if verb:
+            self._refuse_hidden(verb, named)
         table = self.catalog.named(named)
         sets = {
             column
@@ -536,7 +540,7 @@ class _Preparing:
                 sql=self.sql,
                 parameters=parameters,
                 columns=columns,
-                reads=self._reads(),
+                reads=by_table(self.watcher.reads),
                 views={view: self.catalog.tables[view].view for view in views},
                 place=query.place,
                 verb="REPLACE" if verb and replaces(self.tokens) else verb,
@@ -545,15 +549,6 @@ class _Preparing:
             ),
             self.touched,
         )
-
-    def _compile(self) -> ProjectError | None:
-        """Compile on the visible columns; return why it does not compile, if so."""
-        names = [token.text[1:] for token in self.query.used]
-        try:
-            compile_statement(self.empty, self.sql, names, self.watcher)
-        except (sqlite3.Error, sqlite3.Warning) as error:
-            return ProjectError(f"{self._line_of(str(error))}: does not compile: {error}")
-        return None
 
     def _refuse_hidden(self, verb: str, named: str) -> None:
         """Raise `ProjectError` if the statement uses hidden columns, found on the real tables.
@@ -588,8 +583,10 @@ class _Preparing:
             found = {name for name in found if self.catalog.tables[name].view}
             views |= found
             waiting = {
-                fold(word) for name in found for word in self._view_words(name) if word
-            } - words
+                fold(token.name or token.text[1:-1])
+                for view in found
+                for token in self._view_tokens(view)
+            } - {"", *words}
             words |= waiting
         if {"natural", "using"} & words:
             for name in filter(None, map(self.catalog.named, words)):
@@ -601,18 +598,16 @@ class _Preparing:
             self.watcher.reads.discard((table, "ROWID"))
         return sorted(views & read)
 
-    def _view_words(self, name: str) -> list[str]:
-        tokens = read_tokens(self.catalog.tables[name].view, name, 1, sqlite=True)
-        return [token.name or token.text[1:-1] for token in without_comments(tokens)]
+    def _view_tokens(self, name: str) -> tuple[Token, ...]:
+        """Return the tokens of a view's definition, without comments."""
+        view = self.catalog.tables[name].view
+        return without_comments(read_tokens(view, name, 1, sqlite=True))
 
     def _merge_problems(self, views: list[str], verb: str) -> Iterator[Problem]:
         """Yield problems of a statement that would mean something else on the real tables."""
         place = f"{self.query.where}:{self.tokens[0].line}"
         yield from refused_names(self.query, self.tokens)
-        texts = [
-            without_comments(read_tokens(self.catalog.tables[view].view, view, 1, sqlite=True))
-            for view in views
-        ]
+        texts = [self._view_tokens(view) for view in views]
         for tokens in texts:
             yield from refused_names(self.query, tokens)
         merges = any(
@@ -622,7 +617,12 @@ class _Preparing:
         )
         is_all = any(map(lists_all, (self.tokens, *texts)))
         tables = {table for table, _ in self.watcher.reads}
-        reduced = {table for table in tables if self._hides(table)}
+        reduced = {
+            table
+            for table in tables
+            for column, *_ in self.whole.tables[table].columns
+            if is_secret(table, column, self.hidden)
+        }
         if verb and any(
             token.is_word("NATURAL") for tokens in (self.tokens, *texts) for token in tokens
         ):
@@ -646,11 +646,6 @@ class _Preparing:
             if merges or is_all:
                 text = f"{place}: uses the rowid together with *, NATURAL or USING"
                 yield Problem(text, "list the columns, and join with ON")
-
-    def _hides(self, table: str) -> bool:
-        """Return whether a table or a view has a hidden column."""
-        columns = self.whole.tables[table].columns
-        return any(is_secret(table, column, self.hidden) for column, *_ in columns)
 
     def _line_of(self, message: str) -> str:
         """Return the location of the word that an SQLite message names, else of the statement."""
@@ -688,12 +683,6 @@ class _Preparing:
         yield from returning_problem(
             self.query, returned(self.tokens), catalog.tables[table].key, table
         )
-
-    def _reads(self) -> dict[str, tuple[str, ...]]:
-        found: dict[str, set[str]] = {}
-        for table, column in self.watcher.reads:
-            found.setdefault(table, set()).update(filter(None, (column,)))
-        return {table: tuple(sorted(found[table])) for table in sorted(found)}
 
     def _kinds(self, column: tuple[str, str]) -> set[str]:
         """Return the stored types of the columns that a name in the statement may refer to."""
