@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -178,18 +179,24 @@ def doubted(stored: StoredLoop) -> FieldProblem:
     return FieldProblem("", text, "remove the file; a running loop creates it again")
 
 
+def _refused(problems: Iterable[FieldProblem]) -> ActionResult:
+    return ActionResult(False, "Nothing was started", (), tuple(problems))
+
+
 class StartedCommand:
     """A command of ralphgen that outlives the board, without a terminal.
 
-    `begun` is the id of its session or loop, empty before it has one. When it is `over`, `code` is
-    its exit code, and `said` the end of its standard error output.
+    `begun` is the id of its session or loop, empty before it has one. `result` is that of its
+    start: it has begun, or has ended before.
     """
 
     def __init__(self, words: Sequence[str], root: Path) -> None:
-        self.begun = self.said = ""
-        self.code = 0
-        self.over = Event()
+        self._root = root
         self.is_loop = words[0] == "loop"
+        self.name = "The loop" if self.is_loop else "The session"
+        self.begun = ""
+        self.result: Future[ActionResult] = Future()
+        self.over = Event()
         self._file = TemporaryFile()
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "ralphgen", *words],  # no module of the project
@@ -199,18 +206,36 @@ class StartedCommand:
             stderr=self._file,
             start_new_session=True,
         )
-        Thread(target=self._wait, daemon=True).start()
+        Thread(target=self._watch, daemon=True).start()
 
-    def _wait(self) -> None:
+    def _watch(self) -> None:
         with self._file as file:
-            self.code = self.process.wait()
+            while not self.begun and self.process.poll() is None:
+                self._note(next(self._find(), ""))
+                time.sleep(LOOK)
+            code = self.process.wait()
             file.seek(-min(SAID, file.seek(0, os.SEEK_END)), os.SEEK_END)
-            self.said = paragraph(file.read().decode(errors="replace"), SAID)
+            said = paragraph(file.read().decode(errors="replace"), SAID)
+        if not self.begun and (kept := KEPT.findall(said)):
+            self._note(Path(kept[-1]).parent.name)  # it has ended between two looks
+        if not self.begun:
+            ended = ActionResult(True, f"{self.name} has ended already", tuple(said.splitlines()))
+            self.result.set_result(_refused(_refusals(said)) if code else ended)
         self.over.set()
 
+    def _note(self, begun: str) -> None:
+        if begun:
+            self.begun = begun
+            then = "/agents" if self.is_loop else address_of(begun)
+            self.result.set_result(ActionResult(True, f"{self.name} has started", then=then))
 
-def _refused(problems: Iterable[FieldProblem]) -> ActionResult:
-    return ActionResult(False, "Nothing was started", (), tuple(problems))
+    def _find(self) -> Iterator[str]:
+        """Yield the running loop of the process, and its sessions."""
+        pid = self.process.pid
+        yield from (one.loop_id for one in stored_loops(self._root) if one.pid == pid)
+        with suppress(OSError):
+            folders = sessions_folder(self._root).iterdir()
+            yield from (one.name for one in folders if launcher_of(one) == pid)
 
 
 class StartedProcesses:
@@ -234,17 +259,12 @@ class StartedProcesses:
         return next((one for one in self._active() if one.begun == begun), None)
 
     def start(self, form: Form) -> ActionResult:
-        """Start a session by its recipe, or a loop; return the result, or the refusals."""
+        """Start a session by its recipe, or a loop, and wait until it has begun or was refused."""
+        is_loop = not form.texts("recipe")
         try:
-            return self._run(form)
+            words, problems = self._loop(form) if is_loop else self._session(form)
         except RalphgenError as error:
             return _refused(_problems_of(error))
-
-    def _run(self, form: Form) -> ActionResult:
-        """Run a command until it has begun, or has ended before; no longer if it is slow."""
-        is_loop = not form.texts("recipe")
-        what = "The loop" if is_loop else "The session"
-        words, problems = self._loop(form) if is_loop else self._session(form)
         if any("\0" in word for word in words):
             problems.append(FieldProblem("", "an option contains a NUL character"))
         with self._starting:
@@ -254,13 +274,18 @@ class StartedProcesses:
                 return _refused(problems)
             command = StartedCommand(words, self._root)
             self._commands = [*self._active(), command]
-        if outcome := self._outcome(command, what, PATIENCE):
-            return outcome
-        Thread(target=self._wait_for, args=(command, what), daemon=True).start()
-        return ActionResult(True, f"{what} is starting", then="/agents")
+        try:
+            return command.result.result(PATIENCE)
+        except TimeoutError:
+            command.result.add_done_callback(lambda _: self._tell_of(command))
+            return ActionResult(True, f"{command.name} is starting", then="/agents")
+
+    def _tell_of(self, command: StartedCommand) -> None:
+        """Report a slow command that has ended before it began."""
+        if not command.begun:
+            self._tell(command.result.result())
 
     def _unknown(self, form: Form, **known: Names) -> list[FieldProblem]:
-        """Return the fields with a name that is not offered."""
         return [
             FieldProblem(name, f"there is no {name} with this name", "choose another")
             for name, names in {**known, "agent": tuple(dict(agents_of(self._root)))}.items()
@@ -268,7 +293,6 @@ class StartedProcesses:
         ]
 
     def _session(self, form: Form) -> tuple[list[str], list[FieldProblem]]:
-        """Return the command for one session, and problems of the form."""
         recipe, task, agent = (form.text(name) for name in ("recipe", "task", "agent"))
         words = ["launch", recipe, f"--agent={agent}", *([f"--task={task}"] if task else [])]
         return words, self._unknown(form, recipe=recipes_here(self._root, task))
@@ -292,40 +316,6 @@ class StartedProcesses:
             text = doubted(running).text if running.doubt else "a loop is running"
             hint = f'stop it first; if it does not stop, remove "{running.path}"'
             yield FieldProblem("", text, f"{hint}; a running loop creates it again")
-
-    def _outcome(self, command: StartedCommand, what: str, patience: float) -> ActionResult | None:
-        """Return the result of a start; None if the command neither begins nor ends in time."""
-        end = time.monotonic() + patience
-        while time.monotonic() < end:
-            is_over = command.over.is_set()  # before the look: what has begun may end at once
-            begun = next(self._begun_by(command.process.pid), "")
-            if is_over and not begun and (found := KEPT.findall(command.said)):
-                begun = Path(found[-1]).parent.name  # it has ended between two looks
-            if begun:
-                command.begun = begun
-                then = "/agents" if command.is_loop else address_of(begun)
-                return ActionResult(True, f"{what} has started", then=then)
-            if is_over and command.code == 0:
-                lines = tuple(command.said.splitlines())
-                return ActionResult(True, f"{what} has ended already", lines, then="/agents")
-            if is_over:
-                return _refused(_refusals(command.said))
-            time.sleep(LOOK)
-        return None
-
-    def _wait_for(self, command: StartedCommand, what: str) -> None:
-        """Report a slow command if it ends before it has begun."""
-        outcome = self._outcome(command, what, math.inf)
-        if outcome is not None and not command.begun:
-            self._tell(outcome)
-
-    def _begun_by(self, pid: int) -> Iterator[str]:
-        """Yield the running loop of a process, and its sessions."""
-        loops = (one for one in stored_loops(self._root) if one.running and one.pid == pid)
-        yield from (one.loop_id for one in loops)
-        with suppress(OSError):
-            folders = sessions_folder(self._root).iterdir()
-            yield from (one.name for one in folders if launcher_of(one) == pid)
 
 
 def ask_loop(root: Path, form: Form) -> ActionResult:
