@@ -18,7 +18,6 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.agents import calls
-from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.live import Board, in_thread
 from ralphgen.board.render import Desk
 from ralphgen.board.text import (
@@ -65,6 +64,7 @@ MOVES = {  # by decision: the statuses that it is for, the new one, and words fo
 DECISIONS = ("accept", *MOVES)  # on one task or several
 FORMS = ("send-back", "undo", "status", "edit", "comments")
 PRIORITIES = ("low", "medium", "high", "critical")
+NAMED = {"feature": "features", "discipline": "disciplines"}  # columns, with tables of their names
 SIGNS = {"#": "feature", "@": "discipline", "!": "priority"}  # in the line of a new task
 APART = ("id", "task_id", "clear", "status")  # arguments without a field to edit
 ONE_LINE = ("title", "author")
@@ -185,6 +185,15 @@ def stored_task(rows: Rows, task: int) -> dict[str, Any] | None:
     columns = [*rows.tables["tasks"].columns]
     found = rows.read("tasks", columns, "WHERE id = ?", task)
     return dict(zip(columns, found[0], strict=True)) if found else None
+
+
+def names_in(rows: Rows, table: str) -> list[tuple[str, str]]:
+    """Return the names of features or disciplines, each with its display name."""
+    if rows.lacks(table, "name"):
+        return []
+    title = rows.chosen(table, "display_name") or ["name"]
+    read = rows.read(table, ["name", *title], "ORDER BY name LIMIT ?", MOST_NAMES)
+    return [(str(name), line(shown) or str(name)) for name, shown in read]
 
 
 class TaskActions:
@@ -346,11 +355,10 @@ class TaskActions:
     def _names(self) -> Mapping[str, Sequence[str]]:
         """Return the features and disciplines that a task can have."""
         with Project(self.root).task_rows() as (rows, _):
-            stored = rows.read("features", ["name"], "ORDER BY name LIMIT ?", MOST_NAMES)
-        return {
-            "feature": [name for (name,) in stored if isinstance(name, str)],
-            "discipline": [row.name for row in read_disciplines(self.root).rows],
-        }
+            return {
+                column: [name for name, _ in names_in(rows, table)]
+                for column, table in NAMED.items()
+            }
 
     def _values_of_line(self, text: str) -> dict[str, str]:
         """Return the fields of a new task; a sign before no name is part of the title.

@@ -1,6 +1,6 @@
 """The page of a task: its work, and the decision on it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ralphgen.board.actions import LARGEST_ID, MOST_NAMES, PRIORITIES
+from ralphgen.board.actions import LARGEST_ID, NAMED, PRIORITIES, names_in
 from ralphgen.board.diff import FileChanges, branch_diff, conflict_diff, merge_diff, tree_diff
 from ralphgen.board.inbox import items_of
 from ralphgen.board.live import Board, begun, has_tables_alone
@@ -71,22 +71,20 @@ def kept_branch(root: Path, task: int) -> str:
     return ""
 
 
-def draft_choices(rows: Rows, schema: Schema, row: Row) -> Iterable[tuple[str, str, object]]:
-    """Yield the selects for the priority, feature and discipline of a draft.
+def draft_choices(rows: Rows, schema: Schema, row: Row) -> list[tuple[str, str, object]]:
+    """Return the selects for the priority, feature and discipline of a draft.
 
     Each has the name of its field, the stored value, and the values to choose with their words.
     """
     tasks = schema.table("tasks")
     columns = tasks.columns if tasks is not None else ()
     ranks = next((one.values for one in columns if one.name == "priority"), None) or PRIORITIES
-    options: dict[str, object] = {"priority": ranks}
-    for column, table in (("feature", "features"), ("discipline", "disciplines")):
-        if not rows.lacks(table, "name"):
-            title = rows.chosen(table, "display_name") or ["name"]
-            read = rows.read(table, ["name", *title], "ORDER BY name LIMIT ?", MOST_NAMES)
-            options[column] = [(str(name), line(shown) or str(name)) for name, shown in read]
-    for name in (one for one in options if one in row):
-        yield name, "" if row[name] is None else str(row[name]), options[name]
+    options = {"priority": ranks} | {name: names_in(rows, table) for name, table in NAMED.items()}
+    return [
+        (name, "" if row[name] is None else str(row[name]), values)
+        for name, values in options.items()
+        if values and name in row
+    ]
 
 
 def routes(desk: Desk) -> Sequence[Route]:
@@ -116,7 +114,7 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
         rows = reading_rows(connection, schema)
         view = task_view(rows, schema.hidden, task, max(most, FIRST), user)
         status = view.get("status", "")
-        choices = [*draft_choices(rows, schema, view["row"])] if status == "draft" else ()
+        choices = draft_choices(rows, schema, view["row"]) if status == "draft" else ()
     checking = board.is_checking(task)
     version = f"{view.get('version')}{'-checking' * checking}"
     if part == "fresh":
