@@ -67,8 +67,6 @@ PRIORITIES = ("low", "medium", "high", "critical")
 NAMED = {"feature": "features", "discipline": "disciplines"}  # columns, with tables of their names
 SIGNS = {"#": "feature", "@": "discipline", "!": "priority"}  # in the line of a new task
 APART = ("id", "task_id", "clear", "status")  # arguments without a field to edit
-ONE_LINE = ("title", "author")
-KINDS = {"array": "list", "integer": "number", "number": "number", "boolean": "flag"}
 CREATE, UPDATE, SET_STATUS = "create_task", "update_task", "set_task_status"
 COMMENT, RUN_CHECKS = "add_task_comment", "run_checks"
 LARGEST_ID = 2**63 - 1
@@ -108,17 +106,6 @@ class EditField:
     def label(self) -> str:
         """Return the name as people say it."""
         return self.name.replace("_", " ").capitalize()
-
-    @property
-    def kind(self) -> str:
-        """Return the kind of its input: choice, ids, list, number, flag, line or text."""
-        if self.rule.get("enum"):
-            return "choice"
-        if _has_ids(self.rule):
-            return "ids"
-        if self.name in ONE_LINE and "\n" not in self.was:
-            return "line"
-        return KINDS.get(str(self.rule.get("type")), "text")
 
     @property
     def has_conflict(self) -> bool:
@@ -241,22 +228,28 @@ class TaskActions:
 
     def keep(self, task: int, form: Form) -> ActionResult:
         """Make a draft a task, with the priority, feature and discipline of a form."""
-        schema, edited = self.schema(UPDATE), ""
-        if changes := changes_of(schema, edit_fields(schema, self.row(task), form)):
-            with self._tools(UPDATE) as (tools, edited):
-                tools.ask(UPDATE, id=task, **changes)
+        edited = self.edit(task, form)
+        if not edited.ok:
+            return edited
         done = self.decide("keep", [task], words="kept as a task")
-        if edited:  # both sessions are one decision
-            self._undos[done.undo] = lambda: self._undo_sessions(done.undo, edited)
-        return done
+        sessions = filter(None, (done.undo, edited.undo))  # both sessions are one decision
+        return self._decided(done.message, *sessions)
 
     def send_back(self, task: int, form: Form) -> ActionResult:
-        """Send finished work back with a note."""
+        """Send finished work back with a note, or begin to take its code out first."""
         note = form.text("note")
-        if form.texts("code"):
-            return self._take_out(task, self._still_finished_by(task, form), note)
-        session = reviews.send_back(self.root, task, note)
-        return self._decided(f"#{task} sent back with your note", session)
+        if not form.texts("code"):
+            session = reviews.send_back(self.root, task, note)
+            return self._decided(f"#{task} sent back with your note", session)
+        reviews.refuse_note(note)
+        session = self._finished_by(task, form)
+
+        def revert() -> ActionResult:
+            commit = take_out(self.root, task, session, note, say=_ignore_message)
+            return ActionResult(True, f"#{task} sent back; the code is reverted as {commit[:7]}")
+
+        self._begin(task, revert, "the work was not sent back")
+        return ActionResult(True, f"#{task}: taking the code out; its checks run first")
 
     def answer(self, task: int, form: Form) -> ActionResult:
         """Answer the open question of a task with an option or a text."""
@@ -322,7 +315,14 @@ class TaskActions:
     def form(self, kind: str, task: int, typed_in: Form) -> Mapping[str, object]:
         """Return the values of a form on a task; raises `HTTPException` if there is none."""
         if kind == "new":
-            return {"fields": self._fields_of_new(typed_in)}
+            names, found = self._names(), edit_fields(self.schema(CREATE), {}, typed_in)
+            fields = (
+                replace(one, rule={**one.rule, "enum": known})
+                if (known := names.get(one.name))
+                else one
+                for one in found
+            )
+            return {"fields": sorted(fields, key=lambda one: (one.name != "title", not one.needed))}
         row = self.row(task)
         if not row:
             raise HTTPException(404, f"there is no task {task}")
@@ -342,15 +342,6 @@ class TaskActions:
             values["statuses"] = rules.get("status", {}).get("enum", ())
             values["checks"] = [one.name for one in applied]
         return values
-
-    def _fields_of_new(self, typed_in: Form) -> Sequence[EditField]:
-        """Return the fields of a new task, the title and the required ones first."""
-        names = self._names()
-        fields = [
-            replace(one, rule={**one.rule, "enum": names[one.name]}) if names.get(one.name) else one
-            for one in edit_fields(self.schema(CREATE), {}, typed_in)
-        ]
-        return sorted(fields, key=lambda one: (one.name != "title", not one.needed))
 
     def _names(self) -> Mapping[str, Sequence[str]]:
         """Return the features and disciplines that a task can have."""
@@ -441,20 +432,9 @@ class TaskActions:
             tools.comment(task, form.text("body"), author=name_of_user(self.root))
         return ActionResult(True, f"Comment added to #{task}")
 
-    def _take_out(self, task: int, session: str, note: str) -> ActionResult:
-        """Begin to revert the merge of finished work, which is then sent back with a note."""
-        reviews.refuse_note(note)
-
-        def revert() -> ActionResult:
-            commit = take_out(self.root, task, session, note, say=_ignore_message)
-            return ActionResult(True, f"#{task} sent back; the code is reverted as {commit[:7]}")
-
-        self._begin(task, revert, "the work was not sent back")
-        return ActionResult(True, f"#{task}: taking the code out; its checks run first")
-
     def undo_work(self, task: int, form: Form) -> ActionResult:
         """Begin to undo the work on a task: the checks may take long."""
-        session, code = self._still_finished_by(task, form), bool(form.texts("code"))
+        session, code = self._finished_by(task, form), bool(form.texts("code"))
         if (refused := preview(self.root, session, code=code).refusal) is not None:
             raise ProjectError(refused.text, refused.hint)
         then = then_of(self.root, form.text("then"))
@@ -498,29 +478,26 @@ class TaskActions:
         """Return whether checks of this board run for a task, also those of an undo."""
         return self._job[0] == task and self._job[1]()
 
-    def _finished_by(self, task: int) -> str:
+    def _finished_by(self, task: int, form: Form | None = None) -> str:
+        """Return the session that finished a task, which must be the one in a form."""
         with open_database(self.root) as connection:
             row = connection.row(reviews.FINISHED, [task])
         if row is None:
             raise ProjectError(f"no session on record has finished task {task}")
+        if form is not None and form.text("session") != row[0]:
+            raise ProjectError(f"another session has finished task {task} since: look at it first")
         return str(row[0])
 
-    def _still_finished_by(self, task: int, form: Form) -> str:
-        session = form.text("session")
-        if session != self._finished_by(task):
-            raise ProjectError(f"another session has finished task {task} since: look at it first")
-        return session
+    def _decided(self, message: str, *sessions: str) -> ActionResult:
+        """Return the result of a decision; Z undoes its sessions, which are the newest first."""
 
-    def _decided(self, message: str, session: str) -> ActionResult:
-        self._undos[session] = lambda: self._undo_sessions(session)
-        return ActionResult(True, message, undo=session)
+        def undo() -> None:
+            for session in sessions:
+                if left := [one.left for one in undo_session(self.root, session).rows if one.left]:
+                    raise ProjectError(f"the decision was not undone in full: {left[0]}")
 
-    def _undo_sessions(self, *sessions: str) -> None:
-        for session in sessions:
-            undone = undo_session(self.root, session)
-            left = [one.left for one in undone.rows if one.left]
-            if left:
-                raise ProjectError(f"the decision was not undone in full: {left[0]}")
+        self._undos[sessions[0]] = undo
+        return ActionResult(True, message, undo=sessions[0])
 
     @contextmanager
     def _tools(
