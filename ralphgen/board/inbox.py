@@ -214,13 +214,12 @@ class _Reading:
         titles = {one: line(self._tasks[one]["title"]) for one in tried if one in self._tasks}
         again = [one for one in titles if last and one in last.left]
         return Items(
-            *(questions, conflicts, stuck, reviews, drafts),
-            self._merging,
-            sum(self._tasks[one]["status"] == PENDING for one in again),
-            self._nights,
-            titles,
-            tuple((line(reason, 500), line(target)) for _, reason, target in self._waits),
-            self._has_ledger,
+            *(questions, conflicts, stuck, reviews, drafts, self._merging),
+            retried=sum(self._tasks[one]["status"] == PENDING for one in again),
+            nights=self._nights,
+            titles=titles,
+            waits=tuple((line(reason, 500), line(target)) for _, reason, target in self._waits),
+            has_ledger=self._has_ledger,
         )
 
     def _item(self, kind: str, task: int, why: str, at: str, marks: Flags = ()) -> InboxItem:
@@ -238,42 +237,29 @@ class _Reading:
     def _open(self) -> Iterator[InboxItem]:
         """Yield the conflicts, the stuck tasks and the drafts."""
         blocked = [task for task, row in self._tasks.items() if row["status"] == BLOCKED]
-        proofs, kept = self._proofs(blocked), self._kept() if blocked else ()
+        proofs, names = self._proofs(blocked), dict[str, str]()
+        with suppress(RalphgenError):  # no repository
+            names = Git(self._root).branches(f"{BRANCH}*") if blocked else names
+        kept = {name.removeprefix(BRANCH).partition("-")[0] for name in names}
         targets = dict(self._ledger(f"{RETURNED} ORDER BY number"))
-        left = self._left()
+        is_idle = self._has_ledger and not any(one.is_running for one in self._loops)
+        claims = read_claims(self._rows) if is_idle else {}
+        claims = {task: claim for task, claim in claims.items() if claim.began}
         for task, row in self._tasks.items():
-            last = next(reversed(self._sessions.get(task, [])), None)
+            last, claim = next(reversed(self._sessions.get(task, [])), None), claims.get(task)
             at = str((last and last.ended) or row.get("updated") or "")
             reason = line(row.get("blocked_by"), 500)
             if row["status"] == DRAFT:
                 found_by = "found by an agent" if row.get("provenance") == "agent" else ""
                 yield self._item("draft", task, found_by, "")
-            elif task in kept and row["status"] == BLOCKED and reason.startswith(TWICE):
+            elif row["status"] == BLOCKED and str(task) in kept and reason.startswith(TWICE):
                 yield self._item("conflict", task, conflict_words(reason, targets.get(task)), at)
             elif row["status"] == BLOCKED:
                 proof = proofs.get(last.session_id if last else "", Proof())
                 yield self._item("stuck", task, stuck_words(reason, proof), at)
-            elif row["status"] == IN_PROGRESS and task in left:
+            elif row["status"] == IN_PROGRESS and claim and claim.session not in self._live:
                 why = "Left in progress: its session has ended without closing it"
-                yield self._item("stuck", task, why, left[task])
-
-    def _left(self) -> Mapping[int, str]:
-        """Return the tasks that sessions left in progress, with the ends of their leases."""
-        if not self._has_ledger or any(one.is_running for one in self._loops):
-            return {}
-        return {
-            task: line(claim.expires)
-            for task, claim in read_claims(self._rows).items()
-            if claim.began and claim.session not in self._live
-        }
-
-    def _kept(self) -> set[int]:
-        """Return the tasks with branches of earlier work."""
-        with suppress(RalphgenError):  # no repository
-            names = Git(self._root).branches(f"{BRANCH}*")
-            numbers = [name.removeprefix(BRANCH).partition("-")[0] for name in names]
-            return {int(number) for number in numbers if number.isdecimal()}
-        return set()
+                yield self._item("stuck", task, why, line(claim.expires))
 
     def _finished(self) -> Iterator[InboxItem]:
         """Yield the work to review."""
@@ -310,16 +296,13 @@ def proof_of(runs: Iterable[tuple[Any, ...]]) -> Proof:
     last = {name: run for name, *run in runs}
     checks = {name: code for name, (code, *_) in last.items() if name not in {RECORDED, OVERRULED}}
     failed = [line(name) for name, code in checks.items() if code != 0]
-    protected, watched = (
-        tuple(sorted({one for run in last.values() for one in _files(run[at])})) for at in (1, 2)
-    )
+    files: tuple[set[str], set[str]] = set(), set()
+    for _, *lists in last.values():
+        for names, stored in zip(files, lists, strict=True):
+            with suppress(ValueError, TypeError):
+                names.update(line(one, 2 * LINE) for one in json.loads(str(stored)))
+    protected, watched = (tuple(sorted(names)) for names in files)
     return Proof(len(checks), failed[-1] if failed else "", watched, protected, OVERRULED in last)
-
-
-def _files(stored: object) -> list[str]:
-    with suppress(ValueError, TypeError):
-        return [line(one, 2 * LINE) for one in json.loads(str(stored))]
-    return []
 
 
 def conflict_words(reason: str, target: str | None = None) -> str:
