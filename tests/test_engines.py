@@ -14,7 +14,6 @@ PLACES = {"DatabasePlace", "database_place", "engine_of", "is_on_server"}
 INTERFACE = {
     "database.py",
     "journal.py",
-    "library.py",
     "queries.py",
     "revocations.py",
     "schema.py",

@@ -46,7 +46,7 @@ from ralphgen.project.root import (
     resolved,
 )
 from ralphgen.project.schema import relation_names
-from ralphgen.runtime.engine.postgresql.library import schema_of
+from ralphgen.runtime.engine.postgresql import schema_of
 from ralphgen.runtime.files.main_tree import is_without_tree
 
 NAMED = 3  # databases of the app that init names

@@ -24,8 +24,8 @@ from ralphgen.project.schema import (
     read_definitions,
     recorded_parts,
 )
+from ralphgen.runtime.engine import TABLES, differences, fold
 from ralphgen.runtime.engine.ledger import MARKER
-from ralphgen.runtime.engine.schema import TABLES, differences, fold
 from ralphgen.runtime.engine.sqlite.schema import read_tables
 
 # Files and folders of migrations, in apps that own the schema.

@@ -34,9 +34,9 @@ from ralphgen.project.root import (
     place_name,
     project_home,
 )
+from ralphgen.runtime.engine import TABLES
 from ralphgen.runtime.engine.postgresql import schema as catalog
-from ralphgen.runtime.engine.postgresql.library import settings, writers_lock
-from ralphgen.runtime.engine.schema import TABLES
+from ralphgen.runtime.engine.postgresql import settings, writers_lock
 from ralphgen.runtime.session import DEFAULT_RECIPE
 
 if TYPE_CHECKING:

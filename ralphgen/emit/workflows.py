@@ -70,7 +70,7 @@ from ralphgen.project.schema import (
     recorded_parts,
     schema_from_facts,
 )
-from ralphgen.runtime.engine.schema import fingerprint, fold
+from ralphgen.runtime.engine import fingerprint, fold
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import ALL, FULL
 from ralphgen.runtime.session import DEFAULT_RECIPE

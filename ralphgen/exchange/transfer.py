@@ -27,11 +27,10 @@ from ralphgen.project.database import FileSnapshot, Snapshot, first_line, opened
 from ralphgen.project.inspect import names_of
 from ralphgen.project.root import CONFIG, project_home
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, table_names
-from ralphgen.runtime.engine import quoted
+from ralphgen.runtime.engine import fold, quoted
 from ralphgen.runtime.engine.ledger import KEPT, MARKER, PREFIX
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.journal import watch
-from ralphgen.runtime.engine.schema import fold
 from ralphgen.runtime.tasks.rows import decode_strings
 from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 

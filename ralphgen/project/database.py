@@ -31,9 +31,8 @@ from ralphgen.project.root import (
 )
 from ralphgen.runtime.engine import PATIENCE as LONG
 from ralphgen.runtime.engine import LockedDatabaseError
+from ralphgen.runtime.engine.postgresql import LOGINS, MISSING, DsnError, settings
 from ralphgen.runtime.engine.postgresql import database as postgresql
-from ralphgen.runtime.engine.postgresql.failures import LOGINS, MISSING
-from ralphgen.runtime.engine.postgresql.library import DsnError, settings
 from ralphgen.runtime.engine.sqlite import database as sqlite
 from ralphgen.runtime.engine.sqlite.journal import OWN
 from ralphgen.runtime.errors import StartError, ToolError

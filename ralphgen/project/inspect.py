@@ -85,8 +85,8 @@ from ralphgen.project.schema import (
     table_names,
 )
 from ralphgen.project.toml import TomlFile, expecting, read_toml
+from ralphgen.runtime.engine import fingerprint, fold, new_columns, only_served
 from ralphgen.runtime.engine.ledger import MARKER, PREFIX
-from ralphgen.runtime.engine.schema import fingerprint, fold, new_columns, only_served
 from ralphgen.runtime.values import nearest
 
 TAKEN = ("seconds", "rows")

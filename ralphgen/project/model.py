@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ralphgen.errors import Problem
 from ralphgen.project.queries import PreparedQuery
 from ralphgen.project.root import DATABASE, DatabasePlace
-from ralphgen.runtime.engine.schema import fold
+from ralphgen.runtime.engine import fold
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

@@ -18,7 +18,7 @@ from ralphgen.errors import NotInProjectError, ProjectError, UsageError, invalid
 from ralphgen.files import stamp
 from ralphgen.project import lookup
 from ralphgen.project.approvals import database_digest, read_record
-from ralphgen.runtime.engine.postgresql.library import schema_of
+from ralphgen.runtime.engine.postgresql import schema_of
 from ralphgen.runtime.files.main_tree import home_of
 from ralphgen.terminal.console import refuse_writes_of_agents
 

@@ -12,9 +12,8 @@ from typing import Any
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.model import Column, Names, Schema, Table, table_facts
-from ralphgen.runtime.engine import quoted
+from ralphgen.runtime.engine import TABLES, fingerprint, fold, quoted
 from ralphgen.runtime.engine.ledger import MARKER
-from ralphgen.runtime.engine.schema import TABLES, fingerprint, fold
 from ralphgen.runtime.engine.sqlite.schema import check_values, sql_tokens
 from ralphgen.runtime.errors import ToolError
 

@@ -46,7 +46,7 @@ from ralphgen.project.config import (
 from ralphgen.project.model import OwnRecipe
 from ralphgen.project.root import FOLDER, sessions_folder
 from ralphgen.project.schema import ProjectRows
-from ralphgen.runtime.engine.schema import WAITING
+from ralphgen.runtime.engine import WAITING
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import reason, write_new
 from ralphgen.runtime.policy import Policy

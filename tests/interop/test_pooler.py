@@ -16,7 +16,7 @@ from postgresql import needs_postgresql
 from proxies import program
 
 from ralphgen.doctor import POOLED
-from ralphgen.runtime.engine.postgresql.notices import WriteNotices
+from ralphgen.runtime.engine.postgresql.database import WriteNotices
 
 pytestmark = [pytest.mark.interop, needs_postgresql]
 MODES = ("session", "transaction")

@@ -31,7 +31,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from postgresql import needs_postgresql
 from wire import MODERN, Wire, running
 
-from ralphgen.runtime.engine.postgresql.notices import PACE
+from ralphgen.runtime.engine.postgresql.database import PACE
 
 HANDSHAKE, STATELESS = "2025-11-25", "2026-07-28"
 ERAS = pytest.mark.parametrize("version", [HANDSHAKE, STATELESS])

@@ -10,7 +10,7 @@ from engines import EngineProject
 from lifelines import until
 
 from ralphgen.project.root import DATABASE
-from ralphgen.runtime.engine.postgresql.library import writers_lock
+from ralphgen.runtime.engine.postgresql import writers_lock
 
 with suppress(ModuleNotFoundError):  # tests of SQLite run without it
     import psycopg

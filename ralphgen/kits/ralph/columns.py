@@ -9,8 +9,8 @@ from ralphgen.planning.access import CLAIMS, QUESTIONS, Command, KitAccess, Use,
 from ralphgen.planning.model import Argument, Constant, JsonObject, KitPlan, Names, Values
 from ralphgen.project.model import Column, ProjectFacts, Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
+from ralphgen.runtime.engine import fold
 from ralphgen.runtime.engine.ledger import KEPT, MARKER
-from ralphgen.runtime.engine.schema import fold
 from ralphgen.runtime.kit import INTEGER, INTEGERS, NUMBER, STRING, STRINGS
 from ralphgen.runtime.policy import Policy, Recipe
 from ralphgen.runtime.tasks.rows import STATUSES

@@ -27,8 +27,7 @@ from ralphgen.runtime.tasks.rows import Ralphgen
 from ralphgen.runtime.tasks.status import look_at_files, refuse_unproved
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine import Database
-    from ralphgen.runtime.engine.schema import Column
+    from ralphgen.runtime.engine import Column, Database
 
 __all__ = [
     "BEST_LEARNINGS",

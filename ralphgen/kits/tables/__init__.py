@@ -25,8 +25,8 @@ from ralphgen.planning.model import (
 from ralphgen.planning.policy import about
 from ralphgen.planning.server import Addition, KitDefinition
 from ralphgen.project.model import ProjectFacts, Schema
+from ralphgen.runtime.engine import TABLES, fold
 from ralphgen.runtime.engine.ledger import MARKER
-from ralphgen.runtime.engine.schema import TABLES, fold
 from ralphgen.runtime.kit import (
     CURSOR,
     DESTRUCTIVE,

@@ -15,7 +15,7 @@ from ralphgen.project.inspect import INTERNAL, KEY, possible
 from ralphgen.project.model import Finding, Table
 from ralphgen.project.root import CONFIG, database_name, project_home
 from ralphgen.project.schema import relation_names, schema_from_facts
-from ralphgen.runtime.engine.schema import TABLES, fold
+from ralphgen.runtime.engine import TABLES, fold
 
 LONGEST = 50  # characters of a noun
 # Ends of plural table names and their singulars: the first match counts. An ending without a

@@ -11,7 +11,7 @@ from typing import Any
 
 from ralphgen.errors import Problem, ProjectError, suggestion
 from ralphgen.files import collected, read_text
-from ralphgen.runtime.engine.schema import fold
+from ralphgen.runtime.engine import fold
 
 Names = tuple[str, ...]
 

@@ -32,7 +32,7 @@ from ralphgen.project.queries import (
     without_comments,
 )
 from ralphgen.project.root import DatabasePlace
-from ralphgen.runtime.engine.postgresql.library import settings
+from ralphgen.runtime.engine.postgresql import settings
 
 if TYPE_CHECKING:
     import psycopg

@@ -39,8 +39,7 @@ from ralphgen.project.queries import (
     verb_and_table,
     without_comments,
 )
-from ralphgen.runtime.engine import quoted
-from ralphgen.runtime.engine.schema import fold
+from ralphgen.runtime.engine import fold, quoted
 from ralphgen.runtime.engine.sqlite.queries import (
     FUNCTIONS,
     TABLE_FUNCTIONS,

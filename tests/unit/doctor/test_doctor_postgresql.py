@@ -17,8 +17,8 @@ from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import VERSION
 from ralphgen.planning.access import MANY
 from ralphgen.project.root import FOLDER, DatabasePlace
+from ralphgen.runtime.engine.postgresql import naming
 from ralphgen.runtime.engine.postgresql.database import Database
-from ralphgen.runtime.engine.postgresql.library import naming
 
 pytestmark = pytest.mark.slow
 PLAIN = "SELECT title FROM tasks WHERE feature = 'f7' AND {}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine import schema
+from ralphgen.runtime.engine import REDEFINED, differences, fold, recorded_tables
+from ralphgen.runtime.engine import refuse_migrated as refuse_changes
+from ralphgen.runtime.engine import refuse_unlike as refuse_other_schema
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.loader import remember
 from ralphgen.runtime.start import read_manifest
@@ -31,7 +33,7 @@ def refuse_unlike(
     found = workspace.read_at_start(lambda: database.tables(also))
     gone = workspace.read_at_start(lambda: database.missing_columns(reads))
     views = workspace.read_at_start(lambda: database.views_digest(also))
-    if schema.refuse_unlike("ralph", folder, manifest["schema"], found, gone, views):
+    if refuse_other_schema("ralph", folder, manifest["schema"], found, gone, views):
         remember(definitions)
 
 
@@ -40,17 +42,17 @@ def refuse_migrated(workspace: Workspace, folder: str) -> None:
     manifest = read_manifest(folder)
     tables, also, hide = workspace.tables, _further(manifest), manifest["schema"]["hide"]
     found = workspace.database.tables(also)
-    built_for = schema.recorded_tables(folder)
+    built_for = recorded_tables(folder)
     before, after = _in_use(tables, built_for), _in_use(tables, found)
     for name in also:
         known = {column["name"] for column in built_for.get(name, ())}
         before[name] = built_for.get(name, [])
         after[name] = [column for column in found.get(name, ()) if column["name"] in known]
-    moved = [*schema.differences(before, after, hide), *_gone(tables, found)]
+    moved = [*differences(before, after, hide), *_gone(tables, found)]
     expected = manifest["schema"].get("views", "")
     if not moved and workspace.database.views_digest(also) != expected:
-        moved.append(schema.REDEFINED)
-    schema.refuse_migrated(moved)
+        moved.append(REDEFINED)
+    refuse_changes(moved)
 
 
 def _further(manifest: Mapping[str, Any]) -> list[str]:
@@ -67,7 +69,7 @@ def _in_use(tables: Tables, found: Found) -> Found:
         table.name: [
             column
             for column in found[table.name]
-            if column["name"] in table or schema.fold(column["name"]) in table
+            if column["name"] in table or fold(column["name"]) in table
         ]
         for table in used
         if table.name in found
@@ -80,9 +82,9 @@ def _gone(tables: Tables, found: Found) -> Iterator[str]:
     The facts next to the server do not help: it can be regenerated during the session.
     """
     for table in _used(tables):
-        names = {schema.fold(column["name"]) for column in found.get(table.name, ())}
+        names = {fold(column["name"]) for column in found.get(table.name, ())}
         for column in table.columns:
-            if names and schema.fold(column) not in names:
+            if names and fold(column) not in names:
                 yield f'column "{table.name}.{column}" is gone'
 
 

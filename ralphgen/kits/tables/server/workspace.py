@@ -36,18 +36,18 @@ class OpenTables(OpenProject):
         self._closing_on_failure(self._refuse_unlike)
 
     def _refuse_migrated(self) -> None:
-        from ralphgen.runtime.engine import schema
+        from ralphgen.runtime.engine import REDEFINED, differences, recorded_tables, refuse_migrated
 
-        built_for = schema.recorded_tables(self.folder)
+        built_for = recorded_tables(self.folder)
         known = {table: {one["name"] for one in columns} for table, columns in built_for.items()}
         found = {
             table: [column for column in columns if column["name"] in known.get(table, ())]
             for table, columns in self._tables().items()
         }
-        moved = schema.differences(built_for, found, self._manifest["schema"]["hide"])
+        moved = differences(built_for, found, self._manifest["schema"]["hide"])
         if not moved and self._views_digest() != self._views:
-            moved.append(schema.REDEFINED)
-        schema.refuse_migrated(moved)
+            moved.append(REDEFINED)
+        refuse_migrated(moved)
 
     def _refuse_unlike(self) -> None:
         """Raise `StartError`, naming the columns, if the server was built for other ones."""
@@ -58,7 +58,7 @@ class OpenTables(OpenProject):
         self._schema_version, definitions = self.read_at_start(look)
         if is_known(definitions):
             return
-        from ralphgen.runtime.engine.schema import refuse_unlike
+        from ralphgen.runtime.engine import refuse_unlike
 
         expected = self._manifest["schema"]
         reads = expected.get("reads", {})
@@ -73,7 +73,7 @@ class OpenTables(OpenProject):
 
     def _tables(self) -> dict[str, Any]:
         """Return the current tables that the server works on; within a transaction."""
-        from ralphgen.runtime.engine.schema import only_served
+        from ralphgen.runtime.engine import only_served
 
         also = self._manifest["schema"].get("tables", [])
         own = ("ralphgen_ledger",)  # no other table has a meaning here

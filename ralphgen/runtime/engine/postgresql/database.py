@@ -10,9 +10,19 @@ import time
 from ...deferred import call_began, limit, longest_run, longest_wait, pause, take_time
 from ...errors import StartError, ToolError, log
 from ...loader import add_packages
-from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
-from . import library
-from .library import RECORD, dsn_of, notice, settings, writers_lock
+from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, postgresql, quoted, unstorable
+from . import (
+    CHANNEL,
+    LATE,
+    READ_ONLY,
+    RECORD,
+    DsnError,
+    dsn_of,
+    notice,
+    settings,
+    unreachable,
+    writers_lock,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +33,6 @@ if TYPE_CHECKING:
     from ..ledger import MayClose, Moved
     from .driver import Connection, Cursor
     from .journal import Closing
-    from .notices import WriteNotices
 
     Result = TypeVar("Result")
 
@@ -86,7 +95,7 @@ class Snapshot(SnapshotBase):
     @property
     def sql(self) -> Dialect:
         """The parts of statements that differ between engines."""
-        return library
+        return postgresql
 
     @property
     def catalog(self) -> Catalog:
@@ -103,11 +112,9 @@ class Snapshot(SnapshotBase):
         return state_files
 
     def _run(self, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
-        from . import statements
-
         if values:
-            statements.refuse_unstorable(values)
-        return self.connection.execute(statements.numbered(sql), values or None)
+            postgresql.refuse_unstorable(values)
+        return self.connection.execute(postgresql.numbered(sql), values or None)
 
 
 class Database(DatabaseBase, Snapshot):
@@ -223,8 +230,6 @@ class Database(DatabaseBase, Snapshot):
 
     def notices(self) -> WriteNotices:
         """Return a waiter for writes of others, with a separate connection; close it after use."""
-        from .notices import WriteNotices
-
         return WriteNotices(self.path)
 
     @property
@@ -321,26 +326,24 @@ class Database(DatabaseBase, Snapshot):
             except (UnicodeEncodeError, OverflowError) as error:
                 raise unstorable(error) from error
             except _errors() as error:
-                from . import failures
-
                 state = error.sqlstate or ""
                 waited = time.monotonic() - began
                 if self._connection is None:
                     again = waited < self._patience
-                elif state in failures.RACES:
+                elif state in postgresql.RACES:
                     if waited > self._patience:
                         raise busy(self._patience) from error
                     pause(_jitter())
                     again = True
                 else:
-                    self._schema_version += state in failures.MOVED
-                    if state == failures.STOPPED:
+                    self._schema_version += state in postgresql.MOVED
+                    if state == postgresql.STOPPED:
                         take_time()
                     # Others may have changed the schema or taken the free number.
-                    again = state in (*failures.MOVED, failures.TAKEN) and state not in retried
+                    again = state in (*postgresql.MOVED, postgresql.TAKEN) and state not in retried
                     retried.add(state)
                 if not again:
-                    raise ToolError(failures.sentence(error)) from error
+                    raise ToolError(postgresql.sentence(error)) from error
 
     def _attempt(self, work: Callable[[], Result], in_line: float) -> Result:
         """Run the work once; `in_line` is 0 if it only reads."""
@@ -372,8 +375,6 @@ class Database(DatabaseBase, Snapshot):
                     self._drop()
                 if driver.is_out_of_memory(error):  # a retry would fail too
                     raise MemoryError from error
-                from .failures import LATE, READ_ONLY
-
                 if commits and writes and (lost or error.sqlstate == READ_ONLY):
                     raise ToolError(UNSURE if lost else LATE) from error
                 raise
@@ -441,8 +442,6 @@ class Database(DatabaseBase, Snapshot):
     def _connected(self) -> Connection[tuple[Any, ...]]:
         add_packages()
         from . import driver
-        from .failures import unreachable
-        from .library import DsnError
 
         deadline = time.monotonic() + COMING_UP
         while True:
@@ -479,3 +478,83 @@ def _errors() -> Any:
 def _jitter() -> float:
     """Return a random pause of 0.5 to 10 ms, so that two losers do not collide again."""
     return 0.0005 + os.urandom(1)[0] / 255 * 0.0095
+
+
+PACE = 2.0  # seconds of one wait; other programs write without notices
+PROVED = 2.0  # seconds for a test notice to arrive
+AGAIN = 30.0  # seconds until the next try if none arrived, as behind a pooler
+
+
+class WriteNotices:
+    """A listening connection for one thread; opened at the first wait, and again if it is lost.
+
+    `path` is the path of a `Database`. The payload of a notice is the schema's name. Only ralphgen
+    sends notices, not other programs.
+    """
+
+    __slots__ = ("_again", "_connection", "_path")
+
+    def __init__(self, path: str) -> None:
+        self._again = 0.0
+        self._connection: Connection[Any] | None = None
+        self._path = path
+
+    def wait(self, interval: float) -> bool:
+        """Wait for a write by ralphgen, `PACE` at most; return whether there may have been one.
+
+        If no notice can arrive, it ends after `interval` seconds. It ends immediately if the
+        connection is new: notices of earlier writes did not arrive.
+        """
+        if self._connection is None:
+            if time.monotonic() >= self._again:
+                self._connection = self._listening()
+                if self._connection is not None:
+                    return True
+                self._again = time.monotonic() + AGAIN
+            time.sleep(interval)
+            return False
+        from .driver import Error
+
+        schema = self._path.partition("/")[2]
+        deadline = time.monotonic() + PACE
+        try:
+            while (left := deadline - time.monotonic()) > 0:
+                heard = [*self._connection.notifies(timeout=left, stop_after=1)]
+                if any(notice.payload == schema for notice in heard):
+                    return True
+        except Error:
+            self.close()
+            time.sleep(interval)
+        return False
+
+    def close(self) -> None:
+        """Stop listening."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _listening(self) -> Connection[Any] | None:
+        """Return a connection that received a test notice, or None if none arrived."""
+        add_packages()
+        from . import driver
+
+        own = os.urandom(8).hex()
+        try:
+            dsn = dsn_of(self._path)
+            connection = driver.connect(dsn)
+            try:
+                connection.execute(f"LISTEN {CHANNEL}".encode())
+                with driver.connect(dsn) as other:
+                    other.execute(b"SELECT pg_catalog.pg_notify($1, $2)", [CHANNEL, own])
+                deadline = time.monotonic() + PROVED
+                while (left := deadline - time.monotonic()) > 0:
+                    heard = connection.notifies(timeout=left, stop_after=1)
+                    if own in {notice.payload for notice in heard}:
+                        return connection
+            except driver.Error:
+                connection.close()
+                raise
+            connection.close()
+        except (driver.Error, StartError, ValueError):
+            pass  # the next read reports the problem
+        return None

@@ -16,7 +16,7 @@ from psycopg.pq import Conninfo, TransactionStatus
 from psycopg.types.string import TextLoader
 
 from ...encoding import exact_number
-from .library import plain_dsn
+from . import plain_dsn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

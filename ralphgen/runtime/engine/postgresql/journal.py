@@ -21,7 +21,7 @@ from ...errors import ToolError
 from .. import quoted
 from ..ledger import DONE, ENDED, FORGED, KEPT, MARKER, PREFIX, TABLE, SessionJournal, moment
 from ..ledger import TABLE as JOURNAL
-from .library import RECORD, search_path
+from . import RECORD, search_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ import re
 from ...deferred import longest_run, take_time
 from ...errors import ToolError
 from ...statements import in_child
-from .. import unstorable
+from .. import postgresql, unstorable
 from ..ledger import PREFIX
 from ..queries import MOST_BYTES, MOVED, Query, answer, bytes_of, changing_by, kept_records, records
-from . import statements
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,10 +76,10 @@ def _of_query(
     workspace: Any, query: Query, sql: str, values: dict[str, Any]
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """Return the names of the columns and the rows; raises `ToolError` for invalid values."""
-    from . import driver, statements
+    from . import driver
 
     given = list(values.values())
-    statements.refuse_unstorable(given)
+    postgresql.refuse_unstorable(given)
     try:
         cursor = workspace.database.connection.execute(sql.encode(), given or None)
     except (UnicodeEncodeError, OverflowError) as error:
@@ -213,10 +212,10 @@ def write_records(
 
 def _run(database: Database, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
     """Run one statement, in a pipeline: there, the server refuses a second one in the text."""
-    statements.refuse_unstorable(values)
+    postgresql.refuse_unstorable(values)
     connection = database.connection
     with connection.pipeline():
-        return connection.execute(statements.numbered(sql), values or None)
+        return connection.execute(postgresql.numbered(sql), values or None)
 
 
 def _fetched(database: Database, most: int) -> Records:

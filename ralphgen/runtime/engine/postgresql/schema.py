@@ -6,8 +6,7 @@ import json
 import re
 
 from ...encoding import sha256_hex
-from .. import quoted
-from ..schema import TABLES
+from .. import TABLES, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

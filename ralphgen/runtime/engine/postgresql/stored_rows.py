@@ -10,7 +10,7 @@ import json
 
 from .. import quoted
 from ..stored_rows import SpelledNumber, values_of
-from .library import RECORD
+from . import RECORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

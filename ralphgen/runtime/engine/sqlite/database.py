@@ -16,9 +16,8 @@ from ...deferred import call_began, limit, longest_run, pause, take_time
 from ...errors import StartError, ToolError
 from ...loader import KEY, PLAIN
 from ...system import os, variable
-from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
-from . import library
-from .library import sqlite3
+from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, sqlite, unstorable
+from . import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Snapshot(SnapshotBase):
     @property
     def sql(self) -> Dialect:
         """The parts of statements that differ between engines."""
-        return library
+        return sqlite
 
     @property
     def catalog(self) -> Catalog:

@@ -31,7 +31,7 @@ from ..ledger import (
     refused,
 )
 from ..ledger import TABLE as JOURNAL
-from .library import sqlite3
+from . import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

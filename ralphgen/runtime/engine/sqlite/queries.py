@@ -14,9 +14,9 @@ from ...statements import in_child
 from .. import quoted
 from ..ledger import PREFIX
 from ..queries import MOVED, Query, answer, changing_by, kept_records, records
+from . import sqlite3
 from .database import Database, in_memory
 from .journal import WRITING, is_forged
-from .library import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def asking(query: Query) -> Run:
     """Return the tool of a reading query; its first argument is the kit's workspace."""
 
     def ask(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        from .library import sqlite3
+        from . import sqlite3
 
         values = query.values(arguments)
         skipped, limit = (0, 1) if query.kind == "one" else query.begin(arguments)
@@ -74,7 +74,7 @@ def changing(query: Query) -> Run:
     """Return the tool of a writing query; its first argument is the workspace."""
 
     def run(workspace: Any, values: dict[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
-        from .library import sqlite3
+        from . import sqlite3
 
         try:
             cursor = workspace.database.connection.execute(query.sql, values)
@@ -96,7 +96,7 @@ def _reader(workspace: Any, query: Query) -> QueryReader:
 
 def _told(query: Query, error: Exception, refused: str) -> Exception:
     """Convert an error of SQLite: `ToolError` for a changed schema, a timeout or bad values."""
-    from .library import sqlite3
+    from . import sqlite3
 
     code = getattr(error, "sqlite_errorcode", 0)
     if code == sqlite3.SQLITE_INTERRUPT and query.kind != "exec":

@@ -6,16 +6,15 @@ import json
 import re
 
 from ...encoding import sha256_hex
-from ..schema import TABLES, fold
-from .library import sqlite3
+from .. import TABLES, fold
+from . import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .. import Keys, Snapshot
-    from ..schema import Column
+    from .. import Column, Keys, Snapshot
 
 
 _COLUMNS = """

@@ -16,7 +16,7 @@ from engines import VARIABLE, on_both
 from frames import HANDSHAKES, opening, request
 from postgresql import needs_postgresql
 
-from ralphgen.runtime.engine.postgresql.library import writers_lock
+from ralphgen.runtime.engine.postgresql import writers_lock
 
 pytestmark = needs_postgresql
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlite_tables import Tables, tables_of
 
 from ralphgen.runtime.encoding import sha256_hex
-from ralphgen.runtime.engine.schema import TABLES, differences, fingerprint, new_columns
+from ralphgen.runtime.engine import TABLES, differences, fingerprint, new_columns
 
 SCHEMAS = Path(__file__).parents[4] / "fixtures" / "schemas"
 

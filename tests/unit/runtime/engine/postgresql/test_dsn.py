@@ -2,8 +2,8 @@
 
 import pytest
 
+from ralphgen.runtime.engine.postgresql import DsnError, schema_of
 from ralphgen.runtime.engine.postgresql.driver import dsn_parameters
-from ralphgen.runtime.engine.postgresql.library import DsnError, schema_of
 
 HOST = "ann:s%40crt@db.example:6432/shop"
 EXPECTED = {

@@ -14,9 +14,8 @@ from lifelines import until
 from postgresql import database, needs_postgresql
 
 from ralphgen.board.live import Board
-from ralphgen.runtime.engine.postgresql import notices as module
-from ralphgen.runtime.engine.postgresql.database import Database
-from ralphgen.runtime.engine.postgresql.notices import WriteNotices
+from ralphgen.runtime.engine.postgresql import database as module
+from ralphgen.runtime.engine.postgresql.database import Database, WriteNotices
 
 pytestmark = [needs_postgresql, pytest.mark.slow]
 PLACE = f"{VARIABLE}/public"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlite_tables import tables_of
 
-from ralphgen.runtime.engine.schema import TABLES, fold
+from ralphgen.runtime.engine import TABLES, fold
 from ralphgen.runtime.engine.sqlite.schema import check_values, is_strict, read_tables
 
 SCHEMAS = Path(__file__).parents[5] / "fixtures" / "schemas"
