@@ -2,7 +2,9 @@
 
 import json
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -16,6 +18,7 @@ from ralphgen.emit.scaffold import CONTEXT, config_schema, recipe_schema
 from ralphgen.emit.skills import GUIDE, render_skills
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
+from ralphgen.project import lookup
 from ralphgen.runtime.policy import FULL
 from ralphgen.spelling import markdown_cell
 from ralphgen.terminal.console import COMMANDS
@@ -25,6 +28,23 @@ CONFIG = (
 )
 RECIPES = "# Recipe files\n\nEvery key of `.ralph/recipes/*.toml`.\n"
 TOOLS = "# Tools of `{kit}`\n\nEvery tool of the kit {kit}, on the tables of a new project.\n"
+TABLE = (
+    "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT NOT NULL, "
+    "severity INTEGER CHECK (severity IN (1, 2, 3)))"
+)
+EXAMPLE = (
+    "# Tools of `tables`\n\nThe tools of the kit tables, on one table as an example:\n\n"
+    f"```sql\n{TABLE}\n```\n"
+)
+SETTINGS = """\
+kits = ["tables"]
+
+[database]
+path = "shop.db"
+
+[tables.risks]
+noun = "risk"
+"""
 Rules = Mapping[str, Any]
 """A part of a JSON Schema."""
 
@@ -60,7 +80,19 @@ def _served() -> dict[str, str]:
         f"tools-{skill.kit}": re.sub("^# .*\n", TOOLS.format(kit=skill.kit), skill.files[GUIDE])
         for skill in skills
     }
-    return {**tools, "resources": resources}
+    return {**tools, "tools-tables": _tools_on_a_table(), "resources": resources}
+
+
+def _tools_on_a_table() -> str:
+    """Return the page of the kit `tables`, with the tools on one table as an example."""
+    with TemporaryDirectory() as folder:
+        root = Path(folder).resolve()
+        (root / ".ralph").mkdir()
+        (root / lookup.CONFIG).write_text(SETTINGS, encoding="utf-8")
+        with closing(sqlite3.connect(root / "shop.db")) as connection:
+            connection.execute(TABLE)
+        (skill,) = render_skills(Project(root).plan)
+    return re.sub("^# .*\n", EXAMPLE, skill.files[GUIDE])
 
 
 def _commands() -> str:

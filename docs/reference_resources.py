@@ -22,7 +22,7 @@ a notification after a change. Rows of [your own tables](../tables.md) are resou
 [1]: ../launch.md#the-brief
 """
 Named = list[tuple[str, str]]
-"""What there is, and what it is for."""
+"""Names of resources or prompts, each with its description."""
 
 
 def resources_page(root: Path, kits: Iterable[str]) -> str:

@@ -15,9 +15,12 @@ from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.tasks.merges import MERGED, RETURNED, WAITING, QueuedMerge
 
 
-def blocked_note(task: int, worker: int) -> Event:
-    """Return the event of a task that is blocked now, though its agent has left it open."""
-    text = f'task {task} is blocked; for the reason, see "ralphgen task show {task}"'
+def blocked_note(task: int, worker: int, place: str = "") -> Event:
+    """Return the event of a task that is blocked now, though its agent has left it open.
+
+    `place` follows the command that shows the reason, if it works elsewhere.
+    """
+    text = f'task {task} is blocked; for the reason, see "ralphgen task show {task}"{place}'
     return event("note", worker=worker, text=text, blocked=task)
 
 
@@ -43,6 +46,7 @@ class LoopQueue:
         trust_edited: bool = False,
     ) -> None:
         self._rows: QueueRows = rows or LedgerRows(root, target)
+        self._place = "" if rows is None else " on the server"
         self._tell, self._stop, self._recorded = tell, stop, recorded
         self.queue = MergeQueue(
             *(root, target, config, partial(self._note, 0)),
@@ -137,7 +141,7 @@ class LoopQueue:
         if outcome == NOT_MERGED and entry.task is not None:
             for _, status in self._rows.find([entry.number]):
                 if status == BLOCKED:
-                    self._tell(blocked_note(entry.task, worker))
+                    self._tell(blocked_note(entry.task, worker, self._place))
 
     def _note(self, worker: int, line: str) -> None:
         self._tell(event("note", worker=worker, text=line))

@@ -10,9 +10,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from ralphgen.errors import plain
+from ralphgen.errors import ProjectError, plain
 from ralphgen.kits.registry import read_settings
-from ralphgen.ledger.record import last_sessions
+from ralphgen.ledger.record import changing_sessions
 from ralphgen.ledger.tables import state_of
 from ralphgen.loop.cost import cost_words
 from ralphgen.loop.record import course_of, read_events, stored_loops
@@ -205,11 +205,13 @@ def _changed(top: Path | None) -> list[str]:
 
 
 def _sessions(root: Path, events: Sequence[Event]) -> list[str]:
-    """Return the sessions of a loop, or the last session on record, the newest first."""
+    """Return the sessions of a loop, newest first, or the session with the newest change."""
     of_loop = [str(one.get("session")) for one in events if one["event"] == "session"]
     if of_loop:
         return of_loop[::-1]
-    return [one.session_id for one in last_sessions(root, 1)]
+    with suppress(ProjectError):
+        return [str(session) for session, *_ in changing_sessions(root, 1)]
+    return []
 
 
 def _task_lines(state: str, tasks: Sequence[Facts], loop: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ SDK_APP = Path(__file__).with_name("sdk_http_app.py")
 KEY = "a key for tests that is long enough, really"
 URL = "http://127.0.0.1:8722/mcp"
 CONFIG = f'[http]\nurl = "{URL}"\n'
-SERVED = re.compile(r"(\w+) is served at (http://\S+) by \d+ processes")
+SERVED = re.compile(r"(\w+) is served at (http://\S+) by \d+ process(?:es)?")
 HANDSHAKES = ("2025-06-18", "2025-11-25")
 MODERN = "2026-07-28"
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}

@@ -157,7 +157,8 @@ def _serve(asked: HttpCommand, folder: str, settings: Settings) -> int:
     host = f"[{asked.host}]" if ":" in asked.host else asked.host
     for kit in kits.names:
         place = f"http://{host}:{port}{url.path}/{kit}"
-        sys.stderr.write(f"server.py: {kit} is served at {place} by {workers} processes\n")
+        count = "1 process" if workers == 1 else f"{workers} processes"
+        sys.stderr.write(f"server.py: {kit} is served at {place} by {count}\n")
     sys.stderr.flush()
     patience = asked.notice + settings["drain"]
     return Supervisor(workers, run, metrics, patience, listening.close).run()

@@ -246,7 +246,7 @@ class Supervisor:
     def run(self) -> int:
         """Run until SIGTERM or SIGINT, and until all processes have ended; return the exit code.
 
-        That is 2 where a process ends again and again as soon as it has begun.
+        That is 2 if a process fails at each start.
         """
         exit_code = 0
         for ending in ENDING:
@@ -264,11 +264,11 @@ class Supervisor:
             soon = time.monotonic() - begun < SOON
             self._failures[number] = self._failures[number] + 1 if soon else 0
             if self._failures[number] == MOST_FAILURES:
-                log("error", "http", f"process {number} ends as soon as it begins ({code})")
+                log("error", "http", f"process {number} fails at each start (exit code {code})")
                 exit_code = FAILED
                 self._stop()
                 continue
-            log("error", "http", f"process {number} has ended ({code}) and is started again")
+            log("error", "http", f"restarting process {number}, which ended (exit code {code})")
             self._metrics.add("restarts")
             if soon:
                 time.sleep(PAUSE)

@@ -141,6 +141,15 @@ def test_status_of_a_new_project_names_the_first_step(tmp_path: Path) -> None:
     assert 1 == wrong.returncode
 
 
+def test_status_names_no_undo_for_a_session_without_changes(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+    assert 0 == ralphgen("session", "create", "yap", cwd=root).returncode
+    lines = ralphgen("status", cwd=root)
+
+    assert (0, "") == (lines.returncode, lines.stderr)
+    assert "Undo:" not in lines.stdout
+
+
 def test_status_survives_a_forged_loop_file(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p")
     folder = root / ".ralph/mcp/sessions"

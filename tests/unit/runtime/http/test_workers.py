@@ -204,4 +204,4 @@ def test_a_worker_that_cannot_start_gives_the_reason_and_ends_the_server() -> No
 
     assert (2, "closed\n") == (done.returncode, done.stdout)
     assert "ValueError: of no use" in done.stderr
-    assert "ends as soon as it begins (1)" in done.stderr
+    assert "fails at each start (exit code 1)" in done.stderr
