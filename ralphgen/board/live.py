@@ -345,6 +345,7 @@ def _stamp(path: Path) -> tuple[object, ...]:
         found = path.stat()
     except OSError as error:
         return (error.errno,)
+    # Two quick writes can have the same time, so a file counts once more when it has settled.
     settled = time.time() - found.st_mtime > SETTLED
     # No st_ctime: root sets that of the log of a database by reading it.
     return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, settled
