@@ -1,19 +1,12 @@
 """Who sees what: every tool of every recipe, alone or in a discipline."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import (
-    KitPlan,
-    Names,
-    ServerPlan,
-    entries_of,
-    listed_bytes,
-    supposed_session,
-)
+from ralphgen.planning.model import KitPlan, Names, entries_of, listed_bytes, supposed_session
+from ralphgen.planning.policy import Catalog
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.model import OwnRecipe, Removal
 from ralphgen.runtime.errors import one_line
@@ -28,8 +21,7 @@ OTHERS = {"task": "another task of its feature"}
 State = Literal["visible", "narrowed", "bound", "removed", "absent"]
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyCell:
+class PolicyCell(NamedTuple):
     """One recipe and one tool.
 
     `visible`, `narrowed` (to fewer arguments or values) and `bound` tools (bound to the session's
@@ -40,32 +32,12 @@ class PolicyCell:
     recipe: str
     state: State
     sentence: str
-    detail: Names = ()
-    arguments: Names = ()
+    detail: Names
+    arguments: Names
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixColumn:
-    """The tools of one kit that a session of one recipe sees, and the reasons for removals.
-
-    `tools` are the listed tools, by name. `own` is the recipe if it is custom, and `removals` are
-    those of the discipline.
-    """
-
-    policy: Policy
-    kit: KitPlan
-    session: Session
-    tools: Mapping[str, Tool]
-    own: OwnRecipe | None
-    removals: tuple[Removal, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RecipeHead:
-    """A recipe with the size of its sessions' tool lists, over all kits.
-
-    `base` is the built-in recipe of a custom one, empty for a built-in one.
-    """
+class RecipeHead(NamedTuple):
+    """A recipe with the size of its sessions' tool lists; `base` is that of a custom one."""
 
     name: str
     base: str
@@ -74,26 +46,23 @@ class RecipeHead:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRow:
+class ToolRow(NamedTuple):
     """A tool, with a cell for each recipe in their order."""
 
     tool: str
     description: str
-    cells: tuple[PolicyCell, ...]
+    cells: Sequence[PolicyCell]
 
 
-@dataclass(frozen=True, slots=True)
-class KitGrid:
+class KitGrid(NamedTuple):
     """The tools that a kit has or would have, in its own order."""
 
     key: str
     title: str
-    rows: tuple[ToolRow, ...]
+    rows: Sequence[ToolRow]
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(NamedTuple):
     """All recipes and tools; `discipline` is the one that sessions work as, or None.
 
     A recipe that works on a discipline uses the chosen one as the session's subject, not as its
@@ -101,8 +70,27 @@ class Matrix:
     """
 
     discipline: str | None
-    recipes: tuple[RecipeHead, ...]
-    kits: tuple[KitGrid, ...]
+    recipes: Sequence[RecipeHead]
+    kits: Sequence[KitGrid]
+
+
+class MatrixColumn(NamedTuple):
+    """A session of one recipe on one kit, with its listed tools by name.
+
+    `own` is the recipe if it is custom, and `removals` are those of the discipline.
+    """
+
+    policy: Policy
+    kit: KitPlan
+    catalog: Catalog
+    session: Session
+    tools: Mapping[str, Tool]
+    own: OwnRecipe | None
+    removals: Sequence[Removal]
+
+    def names(self, entry: str, tool: str) -> bool:
+        """Return whether an entry such as "kit:tool" names a tool of the kit."""
+        return (self.kit.key, tool) in self.catalog.resolved(entry)
 
 
 def matrix(project: Project, discipline: str | None) -> Matrix:
@@ -110,120 +98,93 @@ def matrix(project: Project, discipline: str | None) -> Matrix:
 
     If a recipe requires a row, its sessions are assumed to have one.
     """
-    policy = project.plan.policy
-    views = {
-        kit.key: tuple(_session_views(project, policy, kit, discipline))
-        for kit in project.plan.kits
-    }
-    by_recipe = zip(*views.values(), strict=True)
-    heads = tuple(_head(project.plan, policy, columns) for columns in by_recipe)
-    grids = tuple(_grid(kit, views[kit.key]) for kit in project.plan.kits)
+    plan, grids = project.plan, []
+    every = [[*_columns(project, kit, discipline)] for kit in plan.kits]
+    heads = []
+    for views in zip(*every, strict=True):
+        name = views[0].session.recipe
+        lists = [entries_of(plan, view.kit, view.tools.values()) for view in views]
+        size = sum(map(listed_bytes, lists))
+        sizes = sum(map(len, lists)), round(size / BYTES_A_TOKEN), size
+        heads.append(RecipeHead(name, plan.policy.recipes[name].base, *sizes))
+    for kit, columns in zip(plan.kits, every, strict=True):
+        tools = {tool.name: tool for tool in kit.tools}
+        rows = []
+        for name in full_catalog(KITS, [kit]).tools[kit.key]:  # the kit's own, then added ones
+            if name in tools or name in kit.absent:
+                purpose = PURPOSES[kit.key].get(name, "")
+                absent = f"To {purpose}." if purpose else ""
+                description = tools[name].description if name in tools else absent
+                cells = [_cell(view, name, tools.get(name)) for view in columns]
+                rows.append(ToolRow(name, description, cells))
+        grids.append(KitGrid(kit.key, kit.title, rows))
     return Matrix(discipline, heads, grids)
 
 
-def _session_views(
-    project: Project,
-    policy: Policy,
-    kit: KitPlan,
-    discipline: str | None,
-) -> Iterator[MatrixColumn]:
-    """Yield the view of a session of each recipe on the kit."""
-    own = {recipe.name: recipe for recipe in project.facts.recipes}
-    removals = (*project.facts.stored_removals, *project.facts.configured_removals)
-    taken = tuple(removal for removal in removals if removal.discipline == discipline)
+def _columns(project: Project, kit: KitPlan, discipline: str | None) -> Iterator[MatrixColumn]:
+    """Yield a session of each recipe on the kit."""
+    facts, policy, catalog = project.facts, project.plan.policy, full_catalog(KITS, [kit])
+    own = {recipe.name: recipe for recipe in facts.recipes}
+    removals = (*facts.stored_removals, *facts.configured_removals)
     for recipe in policy.recipes:
-        works_as = None if "discipline" in policy.targets(recipe) else discipline
-        session = supposed_session(policy, recipe, kit.key, discipline=works_as)
-        yield MatrixColumn(
-            policy=policy,
-            kit=kit,
-            session=session,
-            tools=session.tools(kit.tools),
-            own=own.get(recipe),
-            removals=() if works_as is None else taken,
-        )
+        role = None if "discipline" in policy.targets(recipe) else discipline
+        session = supposed_session(policy, recipe, kit.key, discipline=role)
+        removed = [one for one in removals if role is not None and one.discipline == role]
+        tools = session.tools(kit.tools)
+        yield MatrixColumn(policy, kit, catalog, session, tools, own.get(recipe), removed)
 
 
-def _head(plan: ServerPlan, policy: Policy, views: Sequence[MatrixColumn]) -> RecipeHead:
-    """Return a recipe with the size of its tools in all kits."""
-    name = views[0].session.recipe
-    lists = [entries_of(plan, view.kit, view.tools.values()) for view in views]
-    size = sum(listed_bytes(tools) for tools in lists)
-    return RecipeHead(
-        name=name,
-        base=policy.recipes[name].base,
-        tools=sum(len(tools) for tools in lists),
-        tokens=round(size / BYTES_A_TOKEN),
-        bytes=size,
-    )
+def _cell(view: MatrixColumn, name: str, whole: Tool | None) -> PolicyCell:
+    """Return a cell, whose words fit on a line; `whole` is the tool before narrowing."""
+    seen = view.tools.get(name)
+    state: State = "absent" if whole is None else "removed"
+    if whole is None:
+        clauses = [f"{name} is not there: {view.kit.absent[name]}"]
+    elif seen is None:
+        clauses = _removed(view, name)
+    else:
+        state, clauses = _listed(view, whole, seen)
+    sentence, *detail = map(one_line, clauses)
+    arguments = () if seen is None else tuple(seen.properties)
+    return PolicyCell(view.session.recipe, state, sentence, tuple(detail), arguments)
 
 
-def _grid(kit: KitPlan, views: Sequence[MatrixColumn]) -> KitGrid:
-    whole = {tool.name: tool for tool in kit.tools}
-    every = full_catalog(KITS, [kit]).tools[kit.key]  # in the kit's order, then the added ones
-    known = [name for name in every if name in whole or name in kit.absent]
-    return KitGrid(kit.key, kit.title, tuple(_row(kit, name, whole, views) for name in known))
-
-
-def _row(
-    kit: KitPlan, name: str, whole: Mapping[str, Tool], views: Sequence[MatrixColumn]
-) -> ToolRow:
-    if name in whole:
-        tool = whole[name]
-        cells = tuple(
-            _listed(view, tool, view.tools[name]) if name in view.tools else _removed(view, name)
-            for view in views
-        )
-        return ToolRow(name, tool.description, cells)
-    purpose = PURPOSES[kit.key].get(name, "")
-    absence = f"{name} is not there: {kit.absent[name]}"
-    cells = tuple(_cell(view, "absent", absence) for view in views)
-    return ToolRow(name, f"To {purpose}." if purpose else "", cells)
-
-
-def _listed(view: MatrixColumn, whole: Tool, seen: Tool) -> PolicyCell:
-    """Return the cell of a tool that the recipe has; `whole` is the tool before narrowing."""
-    bound = _bound_clauses(seen)
+def _listed(view: MatrixColumn, whole: Tool, seen: Tool) -> tuple[State, list[str]]:
+    """Return the state of a tool that the recipe has, its sentence and further clauses."""
+    bound = [
+        _bound_clause(seen, argument, one.kind, one.reach)
+        for argument, one in seen.bound_arguments.items()
+        if one.reach != ANY or argument not in seen.properties
+    ]
     lost = [
         name for name in whole.properties if name not in {*seen.properties, *seen.bound_arguments}
     ]
     fewer = [
-        f'"{name}" is one of {_quoted(left)}' if "enum" in schema else f'"{name}" names {shown}'
+        f'"{name}" is one of {_quoted(left)}'
+        if "enum" in schema
+        else f'"{name}" names {_quoted(left)} alone'
         for name, schema in seen.properties.items()
         for left in [_values(schema)]
-        for shown in [f"{_quoted(left)} alone"]
         if left != _values(whole.properties[name])
     ]
-    notes = (
-        *_who_narrowed(view, whole, lost),
-        *_open_clauses(view.policy, view.kit.key, view.session, seen),
-    )
+    notes = [*_who_narrowed(view, whole, lost), *_open_clauses(view, seen)]
     start = f"{view.session.recipe} sees {seen.name}"
+    alone = f"{_quoted(seen.properties)} alone" if seen.properties else "no arguments"
     if bound:
-        alone = [f"it takes {_alone(seen)}"] if lost else []
-        details = (*bound[1:], *alone, *fewer, *notes)
-        return _cell(view, "bound", f"{start}, where {bound[0]}", details, seen)
+        takes = [f"it takes {alone}"] if lost else []
+        return "bound", [f"{start}, where {bound[0]}", *bound[1:], *takes, *fewer, *notes]
     if lost:
-        return _cell(view, "narrowed", f"{start} with {_alone(seen)}", (*fewer, *notes), seen)
+        return "narrowed", [f"{start} with {alone}", *fewer, *notes]
     if fewer:
-        sentence = f"{start}, where {fewer[0]}"
-        return _cell(view, "narrowed", sentence, (*fewer[1:], *notes), seen)
+        return "narrowed", [f"{start}, where {fewer[0]}", *fewer[1:], *notes]
     extent = "with all its arguments" if whole.properties else "as it is: it takes no arguments"
-    return _cell(view, "visible", f"{start} {extent}", notes, seen)
+    return "visible", [f"{start} {extent}", *notes]
 
 
-def _bound_clauses(tool: Tool) -> Names:
-    """Return a clause for each argument that can name none, or not all, of the other rows."""
-    return tuple(
-        _bound_clause(tool, argument, bound.kind, bound.reach)
-        for argument, bound in tool.bound_arguments.items()
-        if bound.reach != ANY or argument not in tool.properties
-    )
-
-
-def _open_clauses(policy: Policy, kit: str, session: Session, tool: Tool) -> Iterator[str]:
+def _open_clauses(view: MatrixColumn, tool: Tool) -> Iterator[str]:
     """Yield clauses on what a bound argument leaves open, and on sessions about other rows."""
-    for argument, rule in policy.bound(session.base, kit).get(tool.name, {}).items():
+    policy, base, kit = view.policy, view.session.base, view.kit.key
+    for argument, rule in policy.bound(base, kit).get(tool.name, {}).items():
         kind, reach = RULES[rule]
         clause = _bound_clause(tool, argument, kind, reach)
         if argument not in tool.bound_arguments:
@@ -231,7 +192,7 @@ def _open_clauses(policy: Policy, kit: str, session: Session, tool: Tool) -> Ite
         elif reach == ANY and argument in tool.properties:
             yield clause
     for kind in ROWS:
-        if tool.name in policy.recipes[session.base].needs_rows(kit, [kind]):
+        if tool.name in policy.recipes[base].needs_rows(kit, [kind]):
             yield f"a session that is about no {kind} does not have it"
 
 
@@ -246,10 +207,6 @@ def _bound_clause(tool: Tool, argument: str, kind: str, reach: str) -> str:
         ANY: f"is {own} where it is left out",
     }
     return f'"{argument}" {words[reach]}'
-
-
-def _alone(seen: Tool) -> str:
-    return f"{_quoted(seen.properties)} alone" if seen.properties else "no arguments"
 
 
 def _values(schema: Mapping[str, Any]) -> Sequence[object]:
@@ -278,62 +235,31 @@ def _who_narrowed(view: MatrixColumn, whole: Tool, lost: Sequence[str]) -> list[
     if by_base:
         clauses.append(f'its base "{own.base}" leaves {_quoted(by_base)} out')
     places = [
-        own.place(f"narrow {entry}")
-        for entry, _ in own.narrow
-        if (view.kit.key, whole.name) in full_catalog(KITS, [view.kit]).resolved(entry)
+        own.place(f"narrow {entry}") for entry, _ in own.narrow if view.names(entry, whole.name)
     ]
     if by_own:
         clauses.append(f"{' and '.join(places)} leaves {_quoted(by_own)} out")
     return clauses
 
 
-def _removed(view: MatrixColumn, tool: str) -> PolicyCell:
-    """Return the cell of a tool that the recipe or the discipline removes."""
-    start = f"{view.session.recipe} does not have {tool}"
-    removed_by, spellings = _taken_by(view, tool)
-    if tool not in view.policy.allowed(view.session.recipe, view.kit.key):
-        besides = (f"besides, it is {removed_by}",) if removed_by else ()
-        return _cell(view, "removed", f"{start}: {_left_out(view, tool)}", besides)
-    sentence = (
-        f"{start}, {removed_by}" if removed_by else f"{start}: {view.session.why_hidden(tool)}"
-    )
-    return _cell(view, "removed", sentence, spellings)
-
-
-def _left_out(view: MatrixColumn, tool: str) -> str:
-    """Return a clause on what leaves a tool out of the recipe."""
-    own, kit = view.own, view.kit.key
+def _removed(view: MatrixColumn, tool: str) -> list[str]:
+    """Return why the recipe or the discipline removes a tool: a sentence and further clauses."""
+    own, kit, recipe = view.own, view.kit.key, view.session.recipe
+    found = [(one.origin, entry) for one in view.removals for entry in one.entries]
+    found = [(origin, entry) for origin, entry in found if view.names(entry, tool)]
+    removed_by = f"taken away by {' and by '.join(dict.fromkeys(origin for origin, _ in found))}"
+    start = f"{recipe} does not have {tool}"
+    if tool in view.policy.allowed(recipe, kit):
+        reason = f", {removed_by}" if found else f": {view.session.why_hidden(tool)}"
+        spellings = (f'it is spelled "{entry}" there' for _, entry in found if entry != tool)
+        return [f"{start}{reason}", *spellings]
     if own is None:
-        return "the recipe leaves it out"
-    if tool not in view.policy.allowed(own.base, kit):
-        return f'its base "{own.base}" leaves it out'
-    return f"{own.place(kit)} does not allow it"
-
-
-def _taken_by(view: MatrixColumn, tool: str) -> tuple[str, Names]:
-    """Return where the discipline removes a tool, and different spellings of it there."""
-    pairs = [
-        (removal.origin, entry)
-        for removal in view.removals
-        for entry in removal.entries
-        if (view.kit.key, tool) in full_catalog(KITS, [view.kit]).resolved(entry)
-    ]
-    origins = dict.fromkeys(origin for origin, _ in pairs)
-    words = f"taken away by {' and by '.join(origins)}" if origins else ""
-    return words, tuple(f'it is spelled "{entry}" there' for _, entry in pairs if entry != tool)
-
-
-def _cell(
-    view: MatrixColumn,
-    state: State,
-    sentence: str,
-    detail: Sequence[str] = (),
-    seen: Tool | None = None,
-) -> PolicyCell:
-    """Return a cell whose words fit on a line, whatever names are in them."""
-    arguments = () if seen is None else tuple(seen.properties)
-    details = tuple(one_line(clause) for clause in detail)
-    return PolicyCell(view.session.recipe, state, one_line(sentence), details, arguments)
+        reason = "the recipe leaves it out"
+    elif tool not in view.policy.allowed(own.base, kit):
+        reason = f'its base "{own.base}" leaves it out'
+    else:
+        reason = f"{own.place(kit)} does not allow it"
+    return [f"{start}: {reason}", *([f"besides, it is {removed_by}"] if found else [])]
 
 
 def _quoted(names: Sequence[object] | Mapping[str, object]) -> str:

@@ -1,7 +1,6 @@
 """The matrix of tools: each cell compared with its session, and the cells' sentences."""
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -293,7 +292,7 @@ def test_hostile_names_stay_on_one_line_and_the_whole_is_json(tmp_path: Path) ->
 
     assert "removed" == cell.state
     assert r'of the discipline "a\u2028\x1b[31m<script>"' in cell.sentence
-    assert name == json.loads(json.dumps(asdict(found)))["discipline"]
+    assert name == json.loads(json.dumps(found))[0]
 
 
 def test_every_reach_within_bounds_has_words() -> None:
