@@ -7,10 +7,12 @@ import secrets
 import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ralphgen.board.text import WAS, ActionResult, FieldProblem, Form, fieldless, line
 from ralphgen.emit import workflows
@@ -39,7 +41,6 @@ from ralphgen.project.database import ALONE, connected_database, open_database
 from ralphgen.project.disciplines import (
     EXPECTED_REMOVALS,
     KEY,
-    LIST_COLUMN,
     REMOVALS_COLUMN,
     SERVERS_COLUMN,
     discipline_servers,
@@ -51,7 +52,7 @@ from ralphgen.project.disciplines import (
 from ralphgen.project.model import Names
 from ralphgen.project.root import database_name
 from ralphgen.project.toml import KeyPath, TomlFile
-from ralphgen.project.toml_edit import LOSS, edited
+from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.processes.secrets import MASK, masked_arguments, masked_text
@@ -59,6 +60,7 @@ from ralphgen.runtime.tasks.rows import decode_strings
 
 Home = Literal["database", "config"]
 """The place of a list; the same list in the other place applies too."""
+OTHER: Mapping[Home, Home] = {"database": "config", "config": "database"}
 LISTS = (SERVERS_COLUMN, REMOVALS_COLUMN)
 SKILLS = "skills"
 FIRST = ("description", "system_prompt", SKILLS, "conventions")
@@ -174,19 +176,13 @@ class Edit:
 
 
 def _typed_servers(form: Form) -> dict[str, Server]:
-    return {
-        number: Server(
-            name=row.get("name", "").strip(),
-            command=row.get("command", "").strip(),
-            args=row.get("args", ""),
-            env={
-                slot: (one.get("name", "").strip(), one.get("value", ""))
-                for slot, one in _rows(form, f"servers.{number}.env.").items()
-            },
-            was=row.get("was", ""),
-        )
-        for number, row in _rows(form, "servers.").items()
-    }
+    servers = {}
+    for number, row in _rows(form, "servers.").items():
+        variables = _rows(form, f"servers.{number}.env.").items()
+        env = {slot: (one.get("name", "").strip(), one.get("value", "")) for slot, one in variables}
+        name, command = (row.get(key, "").strip() for key in ("name", "command"))
+        servers[number] = Server(name, command, row.get("args", ""), env, row.get("was", ""))
+    return servers
 
 
 def _rows(form: Form, start: str) -> dict[str, dict[str, str]]:
@@ -214,12 +210,15 @@ def typed_view(view: DisciplineView, form: Form) -> DisciplineView:
         number: replace(one, env={slot: (name, "") for slot, (name, _) in one.env.items()})
         for number, one in _typed_servers(form).items()
     }
-    prose = tuple(_typed_prose(one, form) for one in view.prose)
     # Rows of the form refer to the lists that it was made from.
     sent = form.text("fingerprint")
-    fingerprint = view.fingerprint if _is_of_same_lists(sent, view.fingerprint) else sent
-    disabled = _typed_names(form)
-    return replace(view, servers=servers, disabled=disabled, prose=prose, fingerprint=fingerprint)
+    return replace(
+        view,
+        servers=servers,
+        disabled=_typed_names(form),
+        prose=tuple(_typed_prose(one, form) for one in view.prose),
+        fingerprint=view.fingerprint if _is_of_same_lists(sent, view.fingerprint) else sent,
+    )
 
 
 def _typed_prose(stored: ProseField, form: Form) -> ProseField:
@@ -271,30 +270,32 @@ class StoredDiscipline:
 
     def view(self) -> DisciplineView:
         """Return the discipline as its page shows it."""
-        shown, problems = one_line(self.name), list[Problem]()
-        named: dict[Home, list[NamedServer]] = {"database": [], "config": self.servers("config")}
+        shown, problems, hidden = one_line(self.name), list[Problem](), ""
+        origin, in_column = f'of the discipline "{shown}"', list[NamedServer]()
         try:
-            named["database"] = self.servers("database")
+            in_column = self.servers("database")
         except ProjectError as error:
             problems += error.problems
-        hidden = without_values(self.value(SERVERS_COLUMN)) if problems else ""
-        servers = {
-            home: [_shown_server(one, self._place(home, one.name)) for one in named[home]]
-            for home in named
+            hidden = without_values(self.value(SERVERS_COLUMN))
+        place = partial(self.config.place, TOP, self.name)
+        servers: dict[Home, list[Server]] = {
+            "database": [_shown_server(one, f"{SERVERS_COLUMN} {origin}") for one in in_column],
+            "config": [
+                _shown_server(one, place("mcp_servers", one.name)) for one in self.servers("config")
+            ],
         }
-        stored = {one: stored_entries(one, self.value(one)) for one in EXPECTED_REMOVALS}
-        problems += [unreadable_override(self.name, one) for one in stored if stored[one] is None]
-        disable = self.config.place(TOP, self.name, "disable")
-        disabled: dict[str, list[tuple[str, str]]] = {
-            column: [(one, f'{column} of the discipline "{shown}"') for one in entries or ()]
-            for column, entries in stored.items()
+        entries = {one: stored_entries(one, self.value(one)) for one in EXPECTED_REMOVALS}
+        problems += [unreadable_override(self.name, one) for one in entries if entries[one] is None]
+        in_overrides, in_list = (
+            [(entry, f"{column} {origin}") for entry in found or ()]
+            for column, found in entries.items()
+        )
+        disabled: dict[Home, list[tuple[str, str]]] = {
+            "database": in_overrides,
+            "config": [(entry, place("disable")) for entry in self.settings.disable],
         }
-        in_config = [(one, disable) for one in self.settings.disable]
         servers_home, disabled_home = (self.homes[column] for column in LISTS)
-        own, other = disabled[REMOVALS_COLUMN], in_config
-        if disabled_home == "config":
-            own, other = other, own
-        display_name = self.value("display_name")
+        display_name, overrides = self.value("display_name"), self.value(REMOVALS_COLUMN)
         return DisciplineView(
             name=self.name,
             shown=shown,
@@ -303,23 +304,16 @@ class StoredDiscipline:
             servers={
                 str(at): replace(one, was=str(at)) for at, one in enumerate(servers[servers_home])
             },
-            other_servers=tuple(servers["config" if servers_home == "database" else "database"]),
+            other_servers=tuple(servers[OTHER[servers_home]]),
             disabled_home=disabled_home,
-            disabled=tuple(entry for entry, _ in own),
-            other_disabled=(*other, *disabled[LIST_COLUMN]),
+            disabled=tuple(entry for entry, _ in disabled[disabled_home]),
+            other_disabled=(*disabled[OTHER[disabled_home]], *in_list),
             problems=tuple(problems),
             prose=tuple(_prose_field(column, self.value(column)) for column in self.prose),
             stored_servers=hidden,
-            stored_disabled=(
-                str(self.value(REMOVALS_COLUMN)) if stored[REMOVALS_COLUMN] is None else ""
-            ),
+            stored_disabled=str(overrides) if entries[REMOVALS_COLUMN] is None else "",
             fingerprint=f"{self._digest(*LISTS, config=True)}.{self._digest(*self.prose)}",
         )
-
-    def _place(self, home: Home, server: str) -> str:
-        if home == "config":
-            return self.config.place(TOP, self.name, "mcp_servers", server)
-        return f'{SERVERS_COLUMN} of the discipline "{one_line(self.name)}"'
 
     def _digest(self, *columns: str, config: bool = False) -> str:
         settings = [self.homes, self.settings.model_dump()] if config else []
@@ -335,14 +329,12 @@ class StoredDiscipline:
         values: dict[str, str] = {}
         settings, wanted = self.settings, list[NamedServer]()
         if edit.servers is not None:
-            home = self.homes[SERVERS_COLUMN]
-            try:
-                old = self.servers(home)
-            except ProjectError:
-                old = None
+            old = None
+            with suppress(ProjectError):
+                old = self.servers(self.homes[SERVERS_COLUMN])
             known = {str(at): one for at, one in enumerate(old or ())}
             wanted = [_with_values(one, known.get(one.was)) for one in edit.servers.values()]
-            if home == "config":
+            if self.homes[SERVERS_COLUMN] == "config":
                 by_name = {one.name: without_name(one) for one in wanted}
                 settings = settings.model_copy(update={"mcp_servers": by_name})
             elif wanted != old:
@@ -351,18 +343,20 @@ class StoredDiscipline:
             text = values.get(SERVERS_COLUMN, self.value(SERVERS_COLUMN))
             discipline_servers(self.name, text, settings.mcp_servers, RESERVED)
         if edit.disabled is not None:
-            home, names = self.homes[REMOVALS_COLUMN], list(edit.disabled)
-            entries = stored_entries(REMOVALS_COLUMN, self.value(REMOVALS_COLUMN))
-            if home == "config" and set(names) != set(settings.disable):
-                settings = settings.model_copy(update={"disable": names})
-            elif home == "database" and (entries is None or set(names) != set(entries)):
+            names, entries = (
+                [*edit.disabled],
+                stored_entries(REMOVALS_COLUMN, self.value(REMOVALS_COLUMN)),
+            )
+            if self.homes[REMOVALS_COLUMN] == "config":
+                if {*names} != {*settings.disable}:
+                    settings = settings.model_copy(update={"disable": names})
+            elif entries is None or {*names} != {*entries}:
                 values[REMOVALS_COLUMN] = _json({KEY: names})
         for column, text in edit.prose.items():
             if text != _prose_field(column, self.value(column)).text:
-                lines = filter(None, map(str.strip, text.split("\n")))
-                values[column] = (
-                    json.dumps([*lines], ensure_ascii=False) if column == SKILLS else text
-                )
+                lines = [*filter(None, map(str.strip, text.split("\n")))]
+                is_list = column == SKILLS
+                values[column] = json.dumps(lines, ensure_ascii=False) if is_list else text
         return values, settings, wanted
 
 
@@ -403,12 +397,11 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class Disciplines:
+class Disciplines(NamedTuple):
     """All disciplines, by name; nothing can be edited if the config has `problems`."""
 
-    rows: tuple[DisciplineView, ...]
-    problems: tuple[Problem, ...] = ()
+    rows: Sequence[DisciplineView]
+    problems: Sequence[Problem]
 
     def named(self, name: str) -> DisciplineView | None:
         """Return the discipline of a name."""
@@ -421,7 +414,7 @@ def read_disciplines(root: Path) -> Disciplines:
     Raises `ProjectError` if the database cannot be read.
     """
     found, problems = read_stored(root)
-    return Disciplines(tuple(one.view() for one in found.values()), problems)
+    return Disciplines([one.view() for one in found.values()], problems)
 
 
 def read_stored(root: Path) -> tuple[dict[str, StoredDiscipline], tuple[Problem, ...]]:
@@ -482,14 +475,13 @@ def _prose_columns(columns: Sequence[Mapping[str, Any]], hidden: Sequence[str]) 
     """Return the text columns that the config does not hide, given the table's facts."""
     covered = {entry.lower() for entry in hidden}
     found = [
-        name
-        for column in columns
-        for name in [str(column["name"])]
-        if re.search("text|char|clob|json|^$", str(column["type"]), re.IGNORECASE)
-        and not column["generated"]
-        and re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,62}", name)
-        and name.lower() not in NO_PROSE
-        and f"disciplines.{name}".lower() not in covered
+        str(one["name"])
+        for one in columns
+        if re.search("text|char|clob|json|^$", str(one["type"]), re.IGNORECASE)
+        and re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,62}", str(one["name"]))
+        and not one["generated"]
+        and str(one["name"]).lower() not in NO_PROSE
+        and f"disciplines.{one['name']}".lower() not in covered
     ]
     return tuple(sorted(found, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
 
@@ -511,16 +503,14 @@ def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> Iterator[F
     """Yield why an edit of the displayed values cannot be saved, by fields of the form."""
     names = [one.name for one in saw.other_servers]
     for number, server in (edit.servers or {}).items():
-        start = f"servers.{number}"
-        if problem := name_problem(server.name, names, RESERVED):
-            yield FieldProblem(f"{start}.name", line(problem), "give it another name")
+        for key, text, problem, hint in _fields(server, saw.servers.get(server.was), names):
+            if problem:
+                yield FieldProblem(f"servers.{number}.{key}", problem, hint)
+            yield from _text_problems(f"servers.{number}.{key}", text)
         names.append(server.name)
-        yield from _server_problems(start, server, saw.servers.get(server.was))
-    for entry in edit.disabled or ():
-        if not catalog.resolved(entry):
-            unknown = catalog.unknown(line(entry), "disabled")
-            yield FieldProblem("disabled", unknown.text.removeprefix("disabled: "), unknown.hint)
-            break
+    if wrong := [entry for entry in edit.disabled or () if not catalog.resolved(entry)]:
+        unknown = catalog.unknown(line(wrong[0]), "disabled")
+        yield FieldProblem("disabled", unknown.text.removeprefix("disabled: "), unknown.hint)
     editable = {one.column for one in saw.prose if one.text is not None}
     for column, text in edit.prose.items():
         yield from _text_problems(column, text)
@@ -529,31 +519,31 @@ def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> Iterator[F
             yield FieldProblem("", absent, RELOAD)
 
 
-def _server_problems(start: str, server: Server, was: Server | None) -> Iterator[FieldProblem]:
-    """Yield the problems of a server besides its name."""
-    if not server.command.strip():
-        yield FieldProblem(f"{start}.command", "expected a string that is not blank")
-    yield from _text_problems(f"{start}.command", server.command)
-    try:
+def _fields(
+    server: Server, was: Server | None, names: Sequence[str]
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each field of a server: its name, its text, its problem if any, and a hint."""
+    yield "name", "", line(name_problem(server.name, names, RESERVED)), "give it another name"
+    blank = "" if server.command.strip() else "expected a string that is not blank"
+    yield "command", server.command, blank, ""
+    open_quote = "the arguments have an open quote"
+    with suppress(ValueError):
         shlex.split(server.args)
-    except ValueError:
-        text = "the arguments have an open quote"
-        yield FieldProblem(f"{start}.args", text, "close the quote")
-    yield from _text_problems(f"{start}.args", server.args)
-    kept, before = [name for name, _ in was.env.values()] if was else [], list[str]()
+        open_quote = ""
+    yield "args", server.args, open_quote, "close the quote"
+    stored, before = [name for name, _ in was.env.values()] if was else [], list[str]()
     for slot, (name, value) in server.env.items():
-        place = f"{start}.env.{slot}"
+        problem = hint = absent = ""
         if not name or "=" in name:  # which may be "NAME=secret": it is not shown
-            text = 'the variable needs a name without "="'
-            yield FieldProblem(f"{place}.name", text, "put the value into the next field")
+            problem = 'the variable needs a name without "="'
+            hint = "put the value into the next field"
         elif name in before:
-            yield FieldProblem(f"{place}.name", "the variable is listed twice", "remove one")
-        elif not value and name not in kept:
-            text = "the variable has no stored value"
-            yield FieldProblem(f"{place}.value", text, "enter a value")
+            problem, hint = "the variable is listed twice", "remove one"
+        elif not value and name not in stored:
+            absent = "the variable has no stored value"
         before.append(name)
-        yield from _text_problems(f"{place}.name", name)
-        yield from _text_problems(f"{place}.value", value)
+        yield f"env.{slot}.name", name, problem, hint
+        yield f"env.{slot}.value", value, absent, "enter a value"
 
 
 def _text_problems(place: str, text: str) -> Iterator[FieldProblem]:
@@ -714,20 +704,19 @@ def write(
     any of its threads closes the file (POSIX).
     """
     path = root / FILE
-    before = after = _text(path)
+    before = after = current = _text(path)
     if (before or "").removeprefix(MARK) != old.config.text:
         raise ChangedError
     if settings != old.settings:
-        after = _changed_config(before, old.name, settings)
-    is_put = False
+        after = with_settings(CONFIG_TEXT if before is None else before, old.name, settings)
 
     def put_config() -> None:
-        nonlocal is_put
+        nonlocal current
         if after is not None and after != before:
-            if _text(path) != (after if is_put else before):
+            if _text(path) != current:
                 raise ChangedError
             put(path, after)
-            is_put = True
+            current = after
 
     def write_both() -> None:  # it may run several times
         sql = database.sql
@@ -737,10 +726,9 @@ def write(
             raise ChangedError
         changed = ", ".join(f"{column} = ?" for column in values)
         database.change(CHANGE.replace("COLUMNS", changed), [*values.values(), old.name])
-        kept = database.rows(f"SELECT {', '.join(values)} {named}", [old.name])
-        for row in kept:
+        for row in database.rows(f"SELECT {', '.join(values)} {named}", [old.name]):
             for (column, value), now in zip(values.items(), row, strict=True):
-                if value != now and (_parsed(value) is None or _parsed(value) != _parsed(now)):
+                if not _is_stored(value, now):
                     raise ToolError(f'the database stored a different value in "{column}"')
         put_config()
 
@@ -756,7 +744,7 @@ def write(
                 database.before_writes.append(journal.begin)
                 database.writing(write_both)
     except BaseException:
-        if is_put and _text(path) == after:
+        if current != before and _text(path) == after:
             if before is None:
                 path.unlink()
             else:
@@ -764,12 +752,12 @@ def write(
         raise
 
 
-def _parsed(kept: object) -> object:
-    """Return the value of a JSON text in a column: jsonb reformats it; None for other text."""
+def _is_stored(value: str, now: object) -> bool:
+    """Return whether a column has the value now; jsonb reformats it."""
     try:
-        return json.loads(kept) if isinstance(kept, str) else None
+        return value == now or json.loads(value) == json.loads(str(now))
     except ValueError:
-        return None
+        return False
 
 
 def _text(path: Path) -> str | None:
@@ -780,20 +768,10 @@ def _text(path: Path) -> str | None:
         return None
 
 
-def _changed_config(text: str | None, discipline: str, settings: DisciplineSettings) -> str:
-    try:
-        return with_settings(CONFIG_TEXT if text is None else text, discipline, settings)
-    except ValueError:
-        raise ProjectError(
-            f"{FILE} has a layout that the board cannot change without loss",
-            'edit it by hand, then run "ralphgen regen"',
-        ) from None  # its message may contain values
-
-
 def with_settings(text: str, discipline: str, wanted: DisciplineSettings) -> str:
     """Return the text of a valid config with new settings of a discipline.
 
-    Raises ValueError, without a value in the message, if its layout does not permit the change.
+    Raises `ProjectError`, without a value in the message, if its layout does not permit the change.
     """
 
     def values(text: str) -> dict[str, Any]:
@@ -804,10 +782,14 @@ def with_settings(text: str, discipline: str, wanted: DisciplineSettings) -> str
     there = [entry for entry in old["disable"] if entry in wanted.disable]
     new = [entry for entry in wanted.disable if entry not in there]
     wanted = wanted.model_copy(update={"disable": there + new})
-    changed = edited(text, _steps((TOP, discipline), old, wanted.model_dump()))
-    if DisciplineSettings.model_validate(values(changed)) != wanted:
-        raise ValueError(LOSS)
-    return changed
+    with suppress(ValueError):
+        changed = edited(text, _steps((TOP, discipline), old, wanted.model_dump()))
+        if DisciplineSettings.model_validate(values(changed)) == wanted:
+            return changed
+    raise ProjectError(
+        f"{FILE} has a layout that the board cannot change without loss",
+        'edit it by hand, then run "ralphgen regen"',
+    )
 
 
 def _steps(

@@ -53,7 +53,7 @@ def backend(root: Path) -> DisciplineView:
 def everything(root: Path) -> str:
     """Return everything in a view, in each text form."""
     found = read_disciplines(root)
-    return f"{found!r}{json.dumps(asdict(found))}"
+    return f"{found!r}{json.dumps([asdict(row) for row in found.rows])}"
 
 
 def test_both_places_are_shown_as_they_are(project: Path) -> None:
