@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from threading import Event
 from typing import Any, Literal, NamedTuple
@@ -272,6 +273,10 @@ class Git:
         """Return the paths that git lists, which end with NUL."""
         return [name for name in self.say(*words, "-z").split("\0") if name]
 
+    def changed_paths(self, old: str, new: str) -> list[str]:
+        """Return the paths from the top that differ between two trees or commits."""
+        return self.names("diff-tree", "-r", "--name-only", "--no-renames", old, new)
+
     def branches(self, pattern: str) -> dict[str, str]:
         """Return the commits of the branches that begin like this, by name."""
         listed = self.say(
@@ -327,20 +332,26 @@ class Git:
         """
         self.commit_tree("Try", self.say("rev-parse", "HEAD^{tree}"))
 
+    @cached_property
+    def _signs(self) -> bool:
+        """Whether the settings ask for signed commits."""
+        asked = self.asked("config", "--type=bool", "--get", "commit.gpgSign")
+        return asked.output.strip() == "true"
+
     def commit_tree(self, message: str, tree: str, *parents: str) -> str:
         """Return a new commit of a tree, which no branch gets.
 
         git does not enter the work tree, so a program that signs starts outside of it. Raises
         `ProgramError` if git or that program fails.
         """
-        signs = self.asked("config", "--type=bool", "--get", "commit.gpgSign").output.strip()
         words = [word for parent in parents for word in ("-p", parent)]
-        words += ["-S"] if signs == "true" else []
-        made = self.asked("commit-tree", *words, "-m", message, tree)
+        words += ["-S"] if self._signs else []
+        given = f"{message}\n".encode(errors="surrogateescape")
+        made = self.asked("commit-tree", *words, tree, given=given)
         if made.code:
-            what = "sign a commit" if signs == "true" else "commit"
-            hint = ""
-            if signs == "true":
+            what, hint = "commit", ""
+            if self._signs:
+                what = "sign a commit"
                 hint = "set user.signingKey to a key that can sign, or unset commit.gpgSign"
             raise ProgramError(f'git cannot {what} in "{self.folder}"', hint, made.tail)
         return made.output.strip()

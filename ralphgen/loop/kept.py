@@ -1,7 +1,7 @@
 """Keeps the work of a session that could not finish, and starts the next session from it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,10 +9,12 @@ from ralphgen.agents.agent import OUT_OF_BUDGET, OUT_OF_TIME, RATE_LIMITED, UNAV
 from ralphgen.errors import ProgramError, Say
 from ralphgen.loop.git import Git, tree_at
 from ralphgen.loop.trees import (
+    BASE,
     BRANCH,
     Worktree,
     create_branch,
     delete_branch,
+    delete_refs,
     is_held_for,
     keep_leftover,
     next_name,
@@ -21,6 +23,7 @@ from ralphgen.loop.trees import (
     set_aside,
     unlock,
 )
+from ralphgen.runtime.files.checkout import WORK
 from ralphgen.sessions.claims import ASKED, RUN_ENDED
 
 # After these outcomes, the next session of a task starts from the work of this one.
@@ -80,7 +83,7 @@ def write_kept(git: Git, task: int, kept: Kept) -> None:
 
 def forget_kept(git: Git, task: int) -> None:
     """Start the next session of a task from the base branch; the kept branch remains."""
-    git.asked("update-ref", "-d", f"{REF}{task}")
+    delete_refs(git, f"{REF}{task}")
 
 
 def kept_branches(root: Path, task: int) -> dict[str, str]:
@@ -133,6 +136,19 @@ def drop_continued(git: Git, task: int, kept: Kept) -> None:
         for name, commit in git.branches(f"{BRANCH}{task}-*").items():
             if commit == kept.commit:
                 delete_branch(git, name)
+
+
+def forget_merged(git: Git, works: Mapping[int, str]) -> None:
+    """Remove the branches, the refs and the kept work of merged tasks, each with its commit."""
+    branches = git.branches(f"{BRANCH}*")
+    kept = git.say("for-each-ref", "--format=%(refname)", REF).splitlines()
+    for task, work in works.items():
+        for name, commit in branches.items():
+            if commit == work and name.startswith(f"{BRANCH}{task}"):
+                delete_branch(git, name)
+        if f"{REF}{task}" in kept and (before := read_kept(git, task)) is not None:
+            drop_continued(git, task, before)
+    delete_refs(git, *(f"{ref}{task}" for task in works for ref in (REF, BASE, WORK)))
 
 
 def start_from_kept(root: Path, tree: Worktree, task: int, say: Say) -> str:

@@ -26,7 +26,7 @@ from ralphgen.kits.ralph.gate import checked_files
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.tables import state_of
 from ralphgen.loop.git import Git, top_of
-from ralphgen.loop.kept import drop_continued, forget_kept, read_kept
+from ralphgen.loop.kept import forget_merged
 from ralphgen.loop.merge import (
     ALL,
     COMMIT,
@@ -57,7 +57,7 @@ from ralphgen.loop.trees import (
     changed_in,
     checkout,
     create_branch,
-    delete_branch,
+    delete_refs,
     fetch_base,
     forget,
     landing,
@@ -404,7 +404,7 @@ class MergeQueue:
         new = base
         if tree != git.say("rev-parse", f"{base}^{{tree}}"):
             new = git.commit_tree(message, tree, base)
-            changed = git.names("diff", "--name-only", "--no-renames", base, new)
+            changed = git.changed_paths(base, new)
             if refused := refused_files(self._root, changed, base, new):
                 raise _BlockedError(f"the revert would change {', '.join(refused)}")
             self._say(f"reverting {commit[:SHORT]}: checks run on {new[:SHORT]}")
@@ -470,18 +470,25 @@ class MergeQueue:
     def _present(self) -> list[QueuedMerge]:
         """Return the waiting entries whose commits this repository has."""
         present = []
+        kept = self._kept_commits()
         for entry in self.waiting():
             if reason := self._skipped.get(entry.number):
                 self._left_reason = reason
                 continue
-            if entry.worker is not None and not self.has(entry):
-                self._fetch(entry)
-            if not self.has(entry):
-                self._left_reason = ELSEWHERE
-                continue
-            self._git.say("update-ref", f"{REF}{entry.number}", entry.work)
+            if kept.get(f"{REF}{entry.number}") != entry.work:
+                if entry.worker is not None and not self.has(entry):
+                    self._fetch(entry)
+                if not self.has(entry):
+                    self._left_reason = ELSEWHERE
+                    continue
+                self._git.say("update-ref", f"{REF}{entry.number}", entry.work)
             present.append(entry)
         return present
+
+    def _kept_commits(self, *words: str) -> dict[str, str]:
+        """Return the commits that this repository keeps for entries, by ref."""
+        listed = self._git.say("for-each-ref", "--format=%(refname) %(objectname)", *words, REF)
+        return dict(line.split(" ") for line in listed.splitlines())
 
     def _fetch(self, entry: QueuedMerge) -> None:
         """Fetch the branch that a worker has pushed; the commit of the entry decides."""
@@ -497,7 +504,8 @@ class MergeQueue:
         Work that came into the branch in another way must pass there, like any other.
         """
         landed: dict[str, str] = {}
-        contained = [one for one in entries if self._git.contains(base, one.work)]
+        reached = {*self._kept_commits(f"--merged={base}").values()}
+        contained = [one for one in entries if one.work in reached]
         if contained:
             words = ("log", "--first-parent", "--merges", "--format=%H %P", base)
             for line in self._git.say(*words).splitlines():
@@ -554,7 +562,7 @@ class MergeQueue:
             self._tree = head, git.say("rev-parse", f"{head}^{{tree}}")
         if found == self._tree[1]:
             return head
-        changed = git.names("diff", "--name-only", "--no-renames", head, found)
+        changed = git.changed_paths(head, found)
         if refused := refused_files(self._root, changed, head, found):
             return Refused(refused, "")
         proved = self._rows.proved(entry.tree, entry.task) if entry.tree else set()
@@ -798,7 +806,7 @@ class MergeQueue:
             raise _BehindError
         if (reason := move_base(git, self._target, old, new)) is not None:
             raise _BlockedError(reason)
-        return self._recorded(git.names("diff", "--name-only", "--no-renames", old, new))
+        return self._recorded(git.changed_paths(old, new))
 
     def _push(self, commit: str) -> None:
         remote = self._config.remote
@@ -828,22 +836,12 @@ class MergeQueue:
         commits = {entry.number: outcome.commit for entry, outcome in found}
         flaky = next((outcome.flaky for _, outcome in found), "")
         self._rows.land(commits, batch, flaky=flaky)
+        works = {one.task: one.work for one, _ in found if one.task is not None}
+        if works:
+            forget_merged(self._git, works)
+        delete_refs(self._git, *(f"{REF}{number}" for number in commits))
         for entry, outcome in found:
-            self._forget(entry)
             self._ended(entry, outcome)
-
-    def _forget(self, entry: QueuedMerge) -> None:
-        """Remove the branch, the refs and the kept work of a merged entry."""
-        git = self._git
-        if entry.task is not None:
-            for name, commit in git.branches(f"{BRANCH}{entry.task}*").items():
-                if commit == entry.work:
-                    delete_branch(git, name)
-            if (kept := read_kept(git, entry.task)) is not None:
-                drop_continued(git, entry.task, kept)
-            forget_kept(git, entry.task)
-            forget(git, entry.task)
-        git.asked("update-ref", "-d", f"{REF}{entry.number}")
 
     def _return(self, entry: QueuedMerge, outcome: Failed) -> bool:
         """Return an entry to its task, with its work on a branch; return whether it ended.
@@ -870,7 +868,7 @@ class MergeQueue:
         if not has_ended:
             self._skipped[entry.number] = self._left_reason = text
             return False
-        git.asked("update-ref", "-d", f"{REF}{entry.number}")
+        delete_refs(git, f"{REF}{entry.number}")
         self._ended(entry, outcome)
         return True
 
@@ -974,7 +972,7 @@ def drop_entry(root: Path, number: int, say: Say) -> str:
     with opened_database(root) as database:
         if not database.writing(lambda: claims.drop_merge(database, number, "dropped by the user")):
             return ""
-    git.asked("update-ref", "-d", f"{REF}{number}")
+    delete_refs(git, f"{REF}{number}")
     if entry.task is None:
         return branch
     text = f"task {entry.task} remains done, and its dependents wait until you set its status"

@@ -83,7 +83,7 @@ def _merged_task(
     yield ""
     proof, _, owner = git.say("log", "-1", PROOF, commit).partition("\0")
     if owner.strip() == session:
-        files = git.names("diff", "--name-only", "--no-renames", f"{commit}^1", commit)
+        files = git.changed_paths(f"{commit}^1", commit)
         more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
         names = RESULT.findall(proof)
         yield f"- checks: {', '.join(f'{code(name)} passed' for name in names) or 'none'}"

@@ -268,9 +268,15 @@ def create_branch(git: Git, branch: str, commit: str) -> None:
 def delete_branch(git: Git, branch: str) -> None:
     """Delete a branch if the loop created it; there may be none."""
     if is_own(git, branch):
-        git.asked("update-ref", "-d", f"refs/heads/{branch}")
-    if git.commit(f"refs/heads/{branch}") is None:
-        git.asked("update-ref", "-d", f"{BEGAN}{branch}")
+        delete_refs(git, f"refs/heads/{branch}", f"{BEGAN}{branch}")
+    elif git.commit(f"refs/heads/{branch}") is None:
+        delete_refs(git, f"{BEGAN}{branch}")
+
+
+def delete_refs(git: Git, *refs: str) -> None:
+    """Delete refs together; there may be none."""
+    lines = "".join(f"delete {ref}\n" for ref in refs)
+    git.asked("update-ref", "--no-deref", "--stdin", given=lines.encode())
 
 
 def submodule_changes(git: Git) -> tuple[list[str], list[str]]:
@@ -419,8 +425,7 @@ def base_of(git: Git, task: int) -> str | None:
 
 def forget(git: Git, task: int) -> None:
     """Delete the refs that keep the work on a task for its merge; there may be none."""
-    for ref in (BASE, WORK):
-        git.asked("update-ref", "--no-deref", "-d", f"{ref}{task}")
+    delete_refs(git, f"{BASE}{task}", f"{WORK}{task}")
 
 
 def tasks_of_refs(git: Git) -> set[int]:
@@ -647,7 +652,7 @@ def refused_files(root: Path, changed: list[str], old: str, new: str) -> tuple[s
     These are protected files, hooks, the files of ralphgen and of clients, its installation, and
     attributes that would make git check out such a file differently.
     """
-    top = top_of(root)
+    top = Git(root).folder
     inner = root.resolve().relative_to(top).as_posix()
     prefixes = (Path(folder).resolve() for folder in (sys.prefix, sys.base_prefix))
     installed = [folder for folder in prefixes if folder.is_relative_to(top)]
