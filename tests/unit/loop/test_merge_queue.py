@@ -304,7 +304,7 @@ STEPS = [
     ("close_run", 2),
     ("move_base", 1),
     ("finish", 1),
-    ("forget_kept", 1),
+    ("forget_merged", 1),
     ("record_failure", 1),
     ("return_work", 1),
 ]
