@@ -298,7 +298,7 @@ class TestImports:
         asked = {
             ("board", ".ralph.rows"),
             ("board", ".specum.progress"),
-            ("cli", ".tables.finding"),
+            ("cli", ".tables"),
             ("kits", ".ralph.rows"),
             ("ledger", ".ralph.rows"),
             ("loop", ".ralph.gate"),

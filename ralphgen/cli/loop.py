@@ -120,7 +120,7 @@ def loop(
     at a limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
     """
     from ralphgen.agents.sandbox import open_sandbox
-    from ralphgen.emit.outdated import warn_if_outdated
+    from ralphgen.emit import warn_if_outdated
     from ralphgen.kits.project import Project as Inspected
     from ralphgen.loop.conduct import prepare_loop
     from ralphgen.loop.run import Limits, parse_duration, parse_until

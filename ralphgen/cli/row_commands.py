@@ -19,7 +19,7 @@ import typer
 
 from ralphgen.agents.calls import KIT, Record, RefusalError, RowTools, typed
 from ralphgen.cli.completion import Offer
-from ralphgen.emit.outdated import warn_if_outdated
+from ralphgen.emit import warn_if_outdated
 from ralphgen.errors import Problem, ProjectError, RalphgenError, UsageError, either, plain
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL

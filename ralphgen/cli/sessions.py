@@ -314,7 +314,7 @@ def open_session(
     It is for the user's own client, unless `user` says otherwise; `user` and `sandbox` are as in
     `create_session`.
     """
-    from ralphgen.emit.outdated import warn_if_outdated
+    from ralphgen.emit import warn_if_outdated
     from ralphgen.sessions.create import create_session
 
     warn_if_outdated(place.root, say, dry_run=dry_run)

@@ -219,7 +219,7 @@ def add(
 
     Writes the settings; regen generates the tools.
     """
-    from ralphgen.kits.tables.finding import add_tables
+    from ralphgen.kits.tables import add_tables
     from ralphgen.project.root import CONFIG, written_root
 
     for table, noun, names in add_tables(written_root(project, "tools add"), tables):

@@ -10,8 +10,7 @@ from ralphgen.kits.dela import DELA
 from ralphgen.kits.ralph import RALPH
 from ralphgen.kits.rye import RYE
 from ralphgen.kits.specum import SPECUM
-from ralphgen.kits.tables import TABLES_KIT, plan_tables, table_uses
-from ralphgen.kits.tables.finding import find_tables
+from ralphgen.kits.tables import TABLES_KIT, find_tables, plan_tables, table_uses
 from ralphgen.planning.access import query_uses
 from ralphgen.planning.additions import plan_own_tools, plan_queries
 from ralphgen.planning.server import KitDefinition

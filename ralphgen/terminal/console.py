@@ -62,7 +62,7 @@ PANELS = {
             "Create, list and end sessions for other MCP clients.", "ralphgen.cli.sessions"
         ),
         "worker": CommandEntry(
-            "Let other machines take tasks without the database.", "ralphgen.cli.workers"
+            "Let other machines take tasks without the database.", "ralphgen.cli.server_commands"
         ),
         "trust": CommandEntry(
             "Review and approve the commands a project runs.", "ralphgen.cli.trust"
@@ -76,7 +76,9 @@ PANELS = {
         ),
         "gate": CommandEntry("Prove the current files, for any loop or CI.", "ralphgen.cli.gate"),
         "notify": CommandEntry("Send a line of text to your phone or chat.", "ralphgen.cli.loop"),
-        "board": CommandEntry("Open the project board in a browser.", "ralphgen.cli.board"),
+        "board": CommandEntry(
+            "Open the project board in a browser.", "ralphgen.cli.server_commands"
+        ),
     },
     "Maintain": {
         "regen": CommandEntry(

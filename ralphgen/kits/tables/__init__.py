@@ -1,11 +1,19 @@
-"""The kit `tables`: tools on any table or view of the project's database."""
+"""The kit `tables`: tools on any table or view of the project's database.
 
+It also lists tables without tools, and writes their settings for `ralphgen tools add`.
+"""
+
+import keyword
 import re
+import shlex
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from ralphgen.errors import Problem, ProjectError, suggestion
-from ralphgen.kits.tables.columns import ToolTable, needed, offered
+from ralphgen.errors import Problem, ProjectError, UsageError, invalid_toml, suggestion
+from ralphgen.files import put, whole_text
 from ralphgen.planning.access import OWN, Command, Use
 from ralphgen.planning.model import (
     INTERACTIVE,
@@ -13,18 +21,27 @@ from ralphgen.planning.model import (
     RECIPES,
     TEXT,
     Argument,
+    Constant,
     HttpUse,
+    JsonObject,
     KitPlan,
     Names,
     PlannedTool,
     SkillPlan,
     ToolData,
+    Values,
     answer_of,
     typed,
 )
 from ralphgen.planning.policy import about
 from ralphgen.planning.server import Addition, KitDefinition
-from ralphgen.project.model import ProjectFacts, Schema
+from ralphgen.project.config import config_lock
+from ralphgen.project.database import nearest_database, open_database
+from ralphgen.project.inspect import INTERNAL, KEY, possible
+from ralphgen.project.model import Column, Finding, ProjectFacts, Schema, ServedTable, Table
+from ralphgen.project.root import CONFIG, database_name, project_home
+from ralphgen.project.schema import relation_names, schema_from_facts
+from ralphgen.runtime.encoding import DIGITS, JSON
 from ralphgen.runtime.engine import TABLES, fold
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.kit import (
@@ -32,12 +49,338 @@ from ralphgen.runtime.kit import (
     DESTRUCTIVE,
     IDEMPOTENT,
     INTEGER,
+    INTEGERS,
     LIMIT,
     NON_DESTRUCTIVE,
+    NUMBER,
     READ_ONLY,
+    STRING,
+    STRINGS,
 )
 from ralphgen.runtime.policy import FULL, Policy, Recipe
-from ralphgen.spelling import Construction, Lines, Value, sql_name
+from ralphgen.spelling import Construction, Lines, Value, argument_name, constant, sql_name
+
+# By the type of a column, the schema of its argument; a blob is none.
+SCHEMAS: Mapping[str, JsonObject | None] = {
+    "TEXT": STRING,
+    "INTEGER": INTEGER,
+    "REAL": NUMBER,
+    "NUMERIC": STRING,  # a date, or whatever else the column takes as text
+    "DECIMAL": {"type": "string", "format": DIGITS},
+    "BOOLEAN": {"type": "boolean"},
+    "JSON": {"type": "string", "format": JSON},
+    "ANY": {"format": DIGITS},
+    "OPAQUE": {"format": DIGITS},  # a type without equality, such as point
+    "BLOB": None,
+    "TEXT[]": STRINGS,  # arrays
+    "INTEGER[]": INTEGERS,
+    "REAL[]": {"type": "array", "items": {"type": "number"}},
+    "NUMERIC[]": STRINGS,
+    "DECIMAL[]": {"type": "array", "items": {"type": "string", "format": DIGITS}},
+    "ANY[]": STRINGS,
+    "BOOLEAN[]": {"type": "array", "items": {"type": "boolean"}},
+    "JSON[]": {"type": "array", "items": {"type": "string", "format": JSON}},
+    "BLOB[]": None,
+}
+ARRAY = "[]"  # the end of their types
+TYPES = {"TEXT": "string", "NUMERIC": "string", "INTEGER": "integer", "REAL": "number"}
+# Names of arguments and of answer fields that cannot be columns.
+TAKEN = ("changed", "clear", "cut", "key", "unreadable")
+_LEGAL = re.compile("[a-z][a-z0-9_]{0,49}")
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\s.-]+")
+
+
+def snake(name: str) -> str:
+    """Return the form of a table's name for the names of tools and modules."""
+    plain = _WORDS.sub("_", name).lower()
+    return plain if _LEGAL.fullmatch(plain) else constant(name).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTable:
+    """A table with its settings, and its visible columns in the schema's order.
+
+    `snake` is its name within tool names, `module` and `data` are the names of the emitted module
+    and of the constant in it. `unusable` are columns without a form in JSON, and `constants` the
+    names of the constants for lists of values, by column. No two tables share one of these names.
+    """
+
+    served: ServedTable
+    snake: str
+    module: str
+    data: str
+    columns: Mapping[str, Column]
+    unusable: tuple[Column, ...]
+    constants: Mapping[str, str]
+
+    @property
+    def noun(self) -> str:
+        """The name of one row in the names of its tools, except the listing tool."""
+        return self.served.noun or self.snake
+
+    def kind(self, column: str) -> str:
+        """Return the kind of a column's values, in the terms of `runtime.rows`."""
+        kind = self.columns[column].type
+        if kind.endswith(ARRAY):
+            return "blobs" if kind == "BLOB[]" else "list"
+        return kind.lower()
+
+    def given(self) -> Names:
+        """Return the columns that can be written."""
+        return tuple(
+            name
+            for name, column in self.columns.items()
+            if SCHEMAS[column.type] is not None and not column.generated
+        )
+
+    def unfillable(self) -> Names:
+        """Return the columns that a new row needs a value for and that no argument gives one."""
+        blobs = [one for one in self.columns.values() if SCHEMAS[one.type] is None]
+        return tuple(column.name for column in (*self.unusable, *blobs) if needed(column))
+
+    def values(self, column: str) -> Values:
+        """Return the values that a CHECK allows in a column; empty if it allows any."""
+        declared = self.columns[column]
+        kind = declared.type.removesuffix(ARRAY)
+        if declared.values is None or kind not in TYPES or kind == "REAL":
+            return ()
+        if kind == "INTEGER":
+            return tuple(int(value) for value in declared.values)
+        return declared.values
+
+    def field(self, column: str) -> str:
+        """Return the name of a column in arguments and answers."""
+        return argument_name(f"x.{column}" if column in TAKEN else column)
+
+    def argument(self, column: str, *, prefix: str = "", required: bool = False) -> Argument:
+        """Return the argument that names a value of a column."""
+        kind = self.columns[column].type
+        schema = SCHEMAS[kind] or {}
+        said: JsonObject = {}
+        if self.values(column):
+            values = Constant(self.constants[column], self.values(column))
+            said = {"type": TYPES[kind.removesuffix(ARRAY)], "enum": values}
+            said = {"type": "array", "items": said} if kind.endswith(ARRAY) else said
+        meant = dict(self.served.describe).get(column, "")
+        if self.field(column) != column:
+            meant = f'{meant} (column "{column[:100]}")'.strip()
+        if kind == "JSON" and not meant:
+            meant = "any JSON value"
+        if meant:
+            said |= {"description": meant}
+        if said and "type" not in said:
+            said = {**({"type": TYPES[kind]} if kind in TYPES else schema), **said}
+        return Argument(f"{prefix}{self.field(column)}", said or schema, required=required)
+
+    def keys(self) -> tuple[Argument, ...]:
+        """Return the argument that names a row: its key column, or an object of several."""
+        columns = [self.argument(column, required=True) for column in self.served.key]
+        if len(columns) == 1:
+            return tuple(columns)
+        schema: JsonObject = {
+            "type": "object",
+            "properties": {one.name: one.schema for one in columns},
+            "required": [one.name for one in columns],
+            "additionalProperties": False,
+        }
+        return (Argument("key", schema, required=True),)
+
+
+def needed(column: Column) -> bool:
+    """Return whether a new row must be given a value for a column."""
+    return column.not_null and column.default is None and not column.generated
+
+
+def offered(
+    served: Iterable[ServedTable], schema: Schema, modules: Iterable[str], constants: Iterable[str]
+) -> tuple[tuple[ToolTable, ...], Names]:
+    """Return the tables, and a warning for each omitted column.
+
+    `modules` and `constants` are names that are already in use.
+    """
+    found: list[ToolTable] = []
+    warnings: list[str] = []
+    words: set[str] = set()
+    taken_modules, taken_constants = {*modules, *keyword.kwlist}, {*constants}
+    for one in served:
+        table = schema.table(one.name)
+        if table is None:
+            continue
+        shown = [column for column in table.columns if not schema.hidden(one.name, column.name)]
+        shown.sort(key=lambda column: column.name not in one.key)  # key columns first
+        usable = {column.name: column for column in shown if column.type in SCHEMAS}
+        rest = tuple(column for column in table.columns if column.name not in usable)
+        warnings += [
+            f'the column "{one.name}.{column.name}" is omitted from all tools: JSON cannot '
+            "represent its type"
+            for column in rest
+            if column in shown
+        ]
+        called = _free(snake(one.name), words)
+        module = f"table_{called}" if called in taken_modules else called
+        offering = ToolTable(
+            one,
+            called,
+            module=_free(module, taken_modules),
+            data=_free(called.upper(), taken_constants),
+            columns=usable,
+            unusable=rest,
+            constants={
+                column: _free(f"{called}_{constant(column)}".upper(), taken_constants)
+                for column, declared in usable.items()
+                if declared.values is not None
+            },
+        )
+        found.append(offering)
+    return tuple(found), tuple(warnings)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return a free name, and mark it as taken."""
+    found = name
+    number = 2
+    while found in taken:
+        found = f"{name}_{number}"
+        number += 1
+    taken.add(found)
+    return found
+
+
+LONGEST = 50  # characters of a noun
+# Ends of plural table names and their singulars: the first match counts. An ending without a
+# singular is in doubt: movies, statuses and cases, caches and branches.
+_ENDINGS = (
+    *(
+        (f"{stem}ies", f"{stem}y")
+        for stem in ("bb", "og", "eg", "it", "quer", "nc", "lic", "tor", "gor", "ntr")
+    ),
+    *((f"{stem}ies", f"{stem}y") for stem in ("an", "str", "rt", "ar", "il", "ver", "liv")),
+    *(("sses", "ss"), ("shes", "sh"), ("tches", "tch"), ("oxes", "ox"), ("exes", "ex")),
+    *(("ixes", "ix"), ("rses", "rse"), ("ouses", "ouse"), ("auses", "ause")),
+    *((ending, "") for ending in ("ies", "ses", "xes", "zes", "hes", "oes", "ves", "ics")),
+    *((ending, "") for ending in ("ss", "us", "is", "as", "os")),
+    ("s", ""),
+)
+_VOWELS = frozenset("aeiouy")
+_SINGULAR = frozenset(
+    {
+        *("aws", "biceps", "chaps", "corps", "diabetes", "dns", "gallows", "goods", "headquarters"),
+        *("jeans", "lens", "means", "news", "scissors", "series", "species", "summons", "thanks"),
+        *("triceps", "trousers"),
+    }
+)
+HOST = "ralph"  # already has tools on the usual tables
+
+
+def find_tables(root: Path, kit: str) -> Finding:
+    """Return the tables that the kit could serve; empty if the kit is disabled."""
+    config = _config(root)
+    if kit not in config.get("kits", [HOST]):
+        return Finding("", {})
+    try:
+        found = unserved(root, config)
+    except ProjectError:  # there is no database here, and its facts come from elsewhere
+        return Finding("", {})
+    rows: list[Mapping[str, Any]] = [
+        {
+            "table": table.name,
+            "tools": ", ".join(possible(table)),
+            "command": f"ralphgen tools add {shlex.quote(table.name)}",
+        }
+        for table in found
+    ]
+    said = f"{len(rows)} {'table' if len(rows) == 1 else 'tables'} without tools"
+    return Finding(said if rows else "", {"tables": rows})
+
+
+def unserved(root: Path, config: Mapping[str, Any]) -> tuple[Table, ...]:
+    """Return the tables and views of the database that no tool works on, sorted by name."""
+    served = {fold(name) for name in config.get(KEY, {})}
+    with open_database(root) as connection:
+        names = [
+            name
+            for name in relation_names(connection)
+            if not fold(name).startswith(INTERNAL) and fold(name) not in served
+        ]
+        own: Sequence[str] = ()
+        if HOST in config.get("kits", [HOST]):
+            own = TABLES
+            names = [name for name in names if fold(name) not in TABLES]
+        facts = connection.tables(names, own=own)
+    return tuple(table for table in schema_from_facts(facts).tables if table.name in names)
+
+
+def add_tables(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Add tables to the config; return each with its noun and its tools.
+
+    Raises `UsageError` for a table that does not exist or already has tools, and `ProjectError` if
+    the config cannot be changed.
+    """
+    with config_lock(root):
+        return _added(root, names)
+
+
+def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Add the tables; the caller holds the lock of the config."""
+    from ralphgen.project.toml_edit import edited
+
+    config, used = _config(root), database_name(root)
+    known = {fold(table.name): table for table in unserved(root, config)}
+    own = TABLES if HOST in config.get("kits", [HOST]) else ()
+    for name in names:
+        if fold(name) in map(fold, config.get(KEY, {})):
+            raise UsageError(f'"{name}" already has tools', f"see [{KEY}] in {CONFIG}")
+        if fold(name) in own:
+            raise UsageError(f'"{name}" already has tools', 'list them with "ralphgen tools"')
+        if fold(name) not in known:
+            listed = [table.name for table in known.values()]
+            hint = suggestion(name, listed, "the usable tables", "ralphgen inspect")
+            if not listed:
+                near = nearest_database(project_home(root), "app.db")
+                named = "" if near in ("", used) else f' to that of your app, such as "{near}"'
+                hint = f"create the table there, or set [database] path in {CONFIG}{named}"
+            text = f'{used} has no table "{name}" that can get tools'
+            raise UsageError(text, hint)
+    added = [known[fold(name)] for name in dict.fromkeys(names)]
+    changes = [((KEY, table.name, "noun"), noun_of(table)) for table in added]
+    path = root / CONFIG
+    text = whole_text(path, CONFIG, missing="")
+    try:
+        put(path, edited(text, changes))
+    except ValueError as error:
+        raise ProjectError(f"cannot change {CONFIG}: {error}", "edit the file by hand") from error
+    return [(table.name, noun_of(table), possible(table)) for table in added]
+
+
+def noun_of(table: Table) -> str:
+    """Return the name of one row of a table: its singular, or the table's name if in doubt."""
+    before, separator, word = snake(table.name).rpartition("_")
+    return f"{before}{separator}{_singular(word)}"[:LONGEST]
+
+
+def _singular(word: str) -> str:
+    """Return the singular of a regular plural, and any other word unchanged."""
+    ending, singular = next((pair for pair in _ENDINGS if word.endswith(pair[0])), ("", ""))
+    stem = word.removesuffix(ending)
+    is_certain = ending == "s" or bool(singular)
+    if not is_certain or word in _SINGULAR or not _VOWELS & {*stem, *singular}:
+        return word
+    return f"{stem}{singular}"
+
+
+def _config(root: Path) -> dict[str, Any]:
+    """Return the raw config; `read_config` reports its problems."""
+    text = ""
+    try:
+        text = (root / CONFIG).read_text(encoding="utf-8-sig")
+        return tomllib.loads(text)
+    except FileNotFoundError:
+        return {}
+    except tomllib.TOMLDecodeError as error:
+        raise invalid_toml(CONFIG, text, error) from error
+    except (OSError, ValueError) as error:
+        raise ProjectError(f"cannot read {CONFIG}: {error}", "fix the file") from error
+
 
 SKILL = SkillPlan(
     name="project-tables",

@@ -14,7 +14,7 @@ from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.kits.tables.finding import add_tables
+from ralphgen.kits.tables import add_tables
 from ralphgen.project.inspect import inspect_project
 
 SCHEMA = """
