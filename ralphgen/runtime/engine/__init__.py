@@ -8,8 +8,6 @@ continue if it changes.
 
 from __future__ import annotations
 
-import json
-
 from ..encoding import sha256_hex
 from ..errors import StartError, ToolError, log
 from ..system import os
@@ -507,6 +505,8 @@ def fingerprint(tables: Tables, hide: Iterable[str] = ()) -> str:
     It depends only on name, type, NOT NULL, default, keys, CHECK values and generated columns: not
     on the order of tables, columns or values, nor on spelling, indexes, triggers or other tables.
     """
+    import json
+
     facts = [
         [table, name, *(column[key] for key, _ in _ASPECTS)]
         for table, columns in sorted(_visible(tables, hide).items())
@@ -606,6 +606,8 @@ def recorded_tables(folder: str) -> dict[str, list[Column]]:
 
     Empty if the file cannot be read.
     """
+    import json
+
     try:
         with open(os.path.join(folder, "project.json"), encoding="utf-8") as file:
             tables: dict[str, list[Column]] = json.load(file)["schema"]
