@@ -88,7 +88,7 @@ class Night:
         return sum(len(user.log(event)) for user in self.users)
 
     def run(self, kills: int) -> list[str]:
-        """Run loops until all tasks are done, with so many kills; return their messages."""
+        """Run loops until all tasks are merged, with so many kills; return their messages."""
         loops = [self.started(user) for user in self.users]
         said: list[str] = []
         end = time.monotonic() + PATIENCE
@@ -109,11 +109,21 @@ class Night:
                 said += [loop.communicate(timeout=left)[1] for loop in loops]
                 if not self.open():
                     break
+                self.free_blocked()
                 loops[:] = [self.started(user) for user in self.users]
         finally:
             for loop in loops:
                 kill(loop)
         return said
+
+    def free_blocked(self) -> None:
+        """Let the loops try the tasks again that they have blocked, as the user would."""
+        user = self.users[0]
+        for task, status in user.statuses().items():
+            if status == "blocked":
+                words = ("task", "status", str(task), "pending", "--project", user.root)
+                done = ralphgen(*words, more=user.environment)
+                assert 0 == done.returncode, done.stderr
 
     def kill_agents(self) -> None:
         """Kill the agents of the first user that began last."""
