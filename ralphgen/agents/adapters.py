@@ -293,7 +293,12 @@ def _unconnected(
         status = statuses.get(server, UNLISTED)
         if status != CONNECTED:
             text = f'Claude Code is not connected to the MCP server "{server}" ({status})'
-            yield Lack(": ".join([text, *_told(start, server)]), server, ours.get(server))
+            errors = [
+                str(error.get("message"))
+                for error in objects(start.get("mcp_server_errors"))
+                if error.get("name") == server
+            ]
+            yield Lack(": ".join([text, *errors]), server, ours.get(server))
 
 
 def _toolless(
@@ -305,13 +310,6 @@ def _toolless(
             named = ", ".join(f'"{name}"' for name in missing)
             text = f'Claude Code does not list {named} of the MCP server "{served.kit}"'
             yield Lack(text, served.kit, served)
-
-
-def _told(start: Event, server: str) -> Iterator[str]:
-    """Yield Claude Code's errors about a server's entry."""
-    for error in objects(start.get("mcp_server_errors")):
-        if error.get("name") == server:
-            yield str(error.get("message"))
 
 
 SPENT = frozenset({"error_max_turns", "error_max_budget_usd"})  # subtypes of a result
@@ -994,14 +992,16 @@ class NamedAgent(Agent):
             SYSTEM_FILE: session.folder / SYSTEM,
         }
         try:
-            write_new(str(paths[PROMPT_FILE]), _encoded(prompt), mode=OURS_ALONE)
+            data = f"{prompt}\n".encode("utf-8", "surrogateescape")
+            write_new(str(paths[PROMPT_FILE]), data, mode=OURS_ALONE)
             if session.system_file is None:  # a session whose servers have no brief
                 write_new(str(paths[SYSTEM_FILE]), b"", mode=OURS_ALONE)
         except OSError as error:
             text = f'"{error.filename}" cannot be written: {reason(error)}'
             raise ProgramError(text, WRITE_HINT) from error
-        named = {place: str(path) for place, path in paths.items()}
-        return AgentCall((*_filled(self._command, named), *options.passed_through))
+        places = re.compile("|".join(map(re.escape, paths)))
+        filled = [places.sub(lambda place: str(paths[place[0]]), word) for word in self._command]
+        return AgentCall((*filled, *options.passed_through))
 
     @property
     def program(self) -> str:
@@ -1061,16 +1061,6 @@ def _lacks(name: str, command: list[str]) -> Iterator[str]:
     if missing:
         use = 'it must use "ralphgen call", which no sandbox has'
         yield f'agent "{name}" gets {" and ".join(missing)}; {use}'
-
-
-def _filled(command: tuple[str, ...], paths: Mapping[str, str]) -> list[str]:
-    """Return the command with the paths in their places, each replaced once."""
-    places = re.compile("|".join(map(re.escape, paths)))
-    return [places.sub(lambda found: paths[found[0]], word) for word in command]
-
-
-def _encoded(prompt: str) -> bytes:
-    return f"{prompt}\n".encode("utf-8", "surrogateescape")
 
 
 KNOWN: dict[str, type[Agent]] = {one.name: one for one in (ClaudeCode, Codex, GeminiCli)}

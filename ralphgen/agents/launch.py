@@ -140,7 +140,11 @@ def run_printing(
     out_of_time = claim_lost = False
     handled = _handling(_stop_us, *_ENDINGS) if stop is None else nullcontext()
     complain = _written(mask, say) if stop is None else _said(agent, mask, say)
-    running, ends = None, _either(asked, stop)
+    running = None
+
+    def ends() -> bool:
+        return asked() or (stop is not None and stop.is_set())
+
     try:
         with handled, _started(session, agent, call, complain, ends, lost, sandbox) as running:
             for line in running.lines(deadline):
@@ -324,10 +328,6 @@ def _started(
         except KeyboardInterrupt:
             running.interrupt()
             raise
-
-
-def _either(asked: Asked, stop: threading.Event | None) -> Asked:
-    return lambda: asked() or (stop is not None and stop.is_set())
 
 
 def _environment(session: PreparedSession, agent: Agent, more: Mapping[str, str]) -> dict[str, str]:
@@ -807,7 +807,7 @@ def serve_session(
         place.root,
         request,
         say=say,
-        ask=_nobody,
+        ask=lambda _shown: False,
         work_tree=place.work_tree,
         trust_edited=trust_edited,
         user=BY_CLIENT,
@@ -823,10 +823,6 @@ def serve_session(
         with suppress(RalphgenError):  # claims of a running server expire
             end_session(place.root, session.session_id)
         keep_rows(place.root, say)
-
-
-def _nobody(_shown: object) -> bool:
-    return False
 
 
 def _run(command: list[str]) -> int:

@@ -261,7 +261,9 @@ class Sandbox:
 
     def _refuse_widening(self) -> None:
         """Raise `ProjectError` if the work tree or a shared path contains what must stay hidden."""
-        home, private = project_home(self._root).resolve(), _private_folders(self._root)
+        home = project_home(self._root).resolve()
+        # Environments and bytecode of servers, and approvals.
+        private = (user_folder().resolve(), Path(approvals_place(self._root)[0]).resolve())
         for path in map(Path, (*self.rules["read"], *self.rules["write"])):
             real, code = path.resolve(), running_code() if str(path) in self.rules["write"] else ()
             if _is_below(home, [real]) or any(
@@ -552,11 +554,6 @@ def running_code() -> list[Path]:
     """Return the folders of ralphgen's installation, whose code runs outside of every sandbox."""
     package = Path(__file__).parents[1]
     return [Path(folder).resolve() for folder in (sys.prefix, sys.base_prefix, package)]
-
-
-def _private_folders(root: Path) -> list[Path]:
-    """Return the folders with environments and bytecode of servers, and with approvals."""
-    return [user_folder().resolve(), Path(approvals_place(root)[0]).resolve()]
 
 
 def _is_below(path: Path, folders: Iterable[Path]) -> bool:

@@ -67,7 +67,11 @@ def gate(
             raise UsageError(text, "omit them")
         print(json.dumps(_hook_answer(project, request, sys.stdin.buffer.read(), tries)))
         return
-    verdict = _judged(project, request, trust_edited=trust_edited)
+    from ralphgen.cli.trust import asked
+    from ralphgen.loop.gate import Gate
+
+    gate = Gate(project_place(project), request)
+    verdict = gate.judge(asked, say, trust_edited=trust_edited)
     if receipt is not None:
         put(receipt, json.dumps(verdict.receipt(), indent=2) + "\n")
     if as_json:
@@ -79,13 +83,6 @@ def gate(
         say(plain(f'entered as merge {number} for "{target}"'))
     if not verdict.is_passed:
         raise typer.Exit(NOT_PROVED if verdict.lacking else NOTHING_TO_PROVE)
-
-
-def _judged(project: Path, request: Any, *, trust_edited: bool) -> "GateVerdict":
-    from ralphgen.cli.trust import asked
-    from ralphgen.loop.gate import Gate
-
-    return Gate(project_place(project), request).judge(asked, say, trust_edited=trust_edited)
 
 
 def _show(verdict: "GateVerdict") -> None:

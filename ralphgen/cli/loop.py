@@ -402,10 +402,10 @@ def _show_stop(events: "Sequence[Event]", tell: Say) -> None:
 
 
 def _as_long_as_it_can(show: "Show", telling: "Telling") -> "Show":
-    """Return what shows events for as long as there is anything to show them on.
+    """Return a function that shows events and survives failures of the output.
 
-    A terminal that is gone or a full disk is no reason to leave tasks in the hands of nobody. A
-    pipe that nobody reads stops the loop, as it ends other programs.
+    The loop continues without its terminal or with a full disk. A closed pipe stops it, as it ends
+    other programs.
     """
 
     def shown(told: "Event | None") -> None:
@@ -422,7 +422,7 @@ def _as_long_as_it_can(show: "Show", telling: "Telling") -> "Show":
 
 @contextmanager
 def _view(prepared: "PreparedLoop", *, as_json: bool, tell: Say) -> Iterator["Show"]:
-    """What shows events: lines of JSON, a live view in a terminal, lines for people elsewhere."""
+    """Yield the function that shows events: as JSON, in a live view, or as lines of text."""
     from ralphgen.loop.run import event_lines
 
     if as_json:

@@ -1,7 +1,7 @@
 """`ralphgen merges`: the queue of work that waits to be merged."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,9 +10,13 @@ from ralphgen.terminal.app import App, Json, Project, Quiet, TrustEdited
 from ralphgen.terminal.console import print_json, progress, say
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.tasks.merges import MergeRun, QueuedMerge
+    from ralphgen.runtime.tasks.merges import QueuedMerge
 
 NEEDS_USER = 5
+RUN_FACTS = (
+    *("number", "batch", "target", "base", "head", "tree", "members", "started", "ended"),
+    *("passed", "worker"),
+)
 PAUSE = 1.0  # seconds until the queue of another process is looked at again
 app = App()
 merges = App(name="merges")
@@ -29,10 +33,15 @@ def listing(context: typer.Context, project: Project = Path(), as_json: Json = F
         return
     entries, runs = read_queue(project_root(project), only_waiting=not as_json)
     if as_json:
-        print_json({"merges": [*map(_facts, entries)], "runs": [*map(_run_facts, runs)]})
+        merges = [{name: getattr(one, name) for name in one.__slots__} for one in entries]
+        facts = [{name: getattr(run, name) for name in RUN_FACTS} for run in runs]
+        print_json({"merges": merges, "runs": facts})
         return
     for one in entries:
-        print(plain(_line(one)))
+        what = "a branch" if one.task is None else f"task {one.task}"
+        reason = f": {one.reason}" if one.reason else ""
+        state = f'{one.state} for "{one.target}" since {one.entered}{reason}'
+        print(plain(f"{one.number}  {what}  {state}"))
     for run in runs:
         if run.ended is None:
             what = "task" if len(run.members) == 1 else "tasks"
@@ -107,18 +116,3 @@ def drop(
     if not branch:
         raise MissingError(f"no merge {number} waits", 'list them with "ralphgen merges"')
     print(plain(f'dropped merge {number}; its work is on the branch "{branch}"'))
-
-
-def _line(one: "QueuedMerge") -> str:
-    what = "a branch" if one.task is None else f"task {one.task}"
-    reason = f": {one.reason}" if one.reason else ""
-    return f'{one.number}  {what}  {one.state} for "{one.target}" since {one.entered}{reason}'
-
-
-def _facts(one: "QueuedMerge") -> dict[str, Any]:
-    return {name: getattr(one, name) for name in one.__slots__}
-
-
-def _run_facts(one: "MergeRun") -> dict[str, Any]:
-    names = ("number", "batch", "target", "base", "head", "tree", "members", "started", "ended")
-    return {name: getattr(one, name) for name in (*names, "passed", "worker")}

@@ -508,7 +508,7 @@ def _with_other_versions(path: Path, clashes: "Sequence[FieldClash]") -> str:
 
 
 def _said(error: Exception) -> str:
-    """Return what is wrong, without hints."""
+    """Return the problems of an error, without hints."""
     if isinstance(error, RalphgenError):
         return "; ".join(problem.text for problem in error.problems)
     return str(error)
@@ -542,9 +542,9 @@ def as_toml(record: Record, schemas: Schemas, title: str) -> str:
 
 
 def changed_fields(text: str, record: Record, schemas: Schemas) -> Record:
-    """Return the fields that a text changes, None for one that it empties.
+    """Return the fields that a text changes, with None for emptied ones.
 
-    Raises `ValueError` where it is no TOML.
+    Raises `ValueError` for invalid TOML.
     """
     found = tomllib.loads(text)
     partial = _partial(record)
@@ -555,7 +555,7 @@ def changed_fields(text: str, record: Record, schemas: Schemas) -> Record:
 
 
 def _partial(record: Record) -> set[str]:
-    """Return the fields that an answer does not hold as they are stored."""
+    """Return the fields that an answer cuts or cannot represent."""
     return {str(name).partition(".")[0] for name in record.get("cut", ())} | {
         *record.get("unreadable", ())
     }
@@ -571,7 +571,7 @@ def _fits(value: object) -> bool:
 
 
 def _spelled(value: object) -> str:
-    """Return a value as TOML: a text of several lines as it looks, all else on one line."""
+    """Return a value as TOML: a text of several lines as a block, other values on one line."""
     if isinstance(value, str) and "\n" in value:
         block = f'"""\n{value.replace(chr(92), chr(92) * 2)}"""'
         if '"""' not in value and not value.endswith('"') and _means(block, value):
@@ -587,7 +587,7 @@ def _means(block: str, value: str) -> bool:
 
 
 def _open_editor(path: Path, kind: str) -> None:
-    """Wait until the person has left the editor; raises `ProjectError` where it fails."""
+    """Wait until the user leaves the editor; raise `ProjectError` if it fails."""
     from ralphgen.terminal.console import at_terminal
 
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
@@ -607,7 +607,7 @@ def _open_editor(path: Path, kind: str) -> None:
 
 
 def _again(error: Exception) -> bool:
-    """Return whether the person wants to open the file again, with what was wrong before them."""
+    """Print the problem, and return whether the user wants to open the file again."""
     from ralphgen.terminal.console import at_terminal
 
     if not at_terminal() or isinstance(error, (UsageError, ProjectError)):

@@ -1,4 +1,4 @@
-"""Tables and whole rows of the project, as wide as the terminal is, on guarded consoles of rich."""
+"""Prints tables and whole rows of the project with rich, as wide as the terminal."""
 
 import os
 import shutil
@@ -19,22 +19,22 @@ class PageConsole(Console):
     """A console on a standard stream, unless it has another file."""
 
     def __init__(self, *, stderr: bool = False, file: IO[str] | None = None, **more: Any) -> None:
-        """Write to the stream of this moment: a live view takes its place later."""
+        """Use the current stream, which a live view replaces later."""
         own = sys.stderr if stderr else sys.stdout
         super().__init__(stderr=stderr, file=file or own, **more)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the segments of what is shown; those that control the terminal are rich's own."""
+        """Yield the segments with escaped text, except the control codes of rich."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
 
 Row = Mapping[str, Any]
-UNLIMITED = 1_000  # columns, where nothing says how wide the page is
-LEAST = 30  # columns for the last one, or others that can be missed are left out
-GAP = 2  # columns between two
+UNLIMITED = 1_000  # columns, if the width is unknown
+LEAST = 30  # width of the last column before others are dropped
+GAP = 2  # spaces between columns
 HUES = {
     "done": "green",
     "skipped": "dim",
@@ -55,20 +55,19 @@ COLUMNS = {
 NEEDED = ("id", "status", "title", "name", "display_name")
 """The columns that a narrow terminal shows."""
 MISSED_LEAST = ("priority", "held_by")
-"""The columns that go before all others where there is no room."""
+"""The first columns that a narrow terminal drops."""
 
 
 def page_console(*, to_stderr: bool = False) -> PageConsole:
-    """Return a console as wide as the terminal; a page that nobody looks at has room for all."""
+    """Return a console as wide as the terminal, or with unlimited width outside of one."""
     width = shutil.get_terminal_size((UNLIMITED, 24)).columns
     return PageConsole(width=width, stderr=to_stderr, markup=False, emoji=False, highlight=False)
 
 
 def show_rows(rows: Sequence[Row], columns: Sequence[str], total: int) -> None:
-    """Print a line for each row; where the terminal is narrow, of fewer columns, the last one cut.
+    """Print a line for each row, with fewer columns on a narrow terminal; only the last is cut.
 
-    Ids and names are whole, since they are there to be copied. Says how many of the `total` are
-    left out.
+    Ids and names remain whole, so that you can copy them. Reports omitted rows of the `total`.
     """
     console = page_console()
     shown = [name for name in columns if any(row.get(name) for row in rows)]
@@ -96,12 +95,12 @@ def show_rows(rows: Sequence[Row], columns: Sequence[str], total: int) -> None:
 
 
 def _left(widths: Mapping[str, int], shown: Sequence[str], width: int) -> int:
-    """Return how wide the last column may be beside the others."""
+    """Return the width that remains for the last column."""
     return width - sum(widths[name] + GAP for name in shown[:-1])
 
 
 def show_record(record: Row, title: str) -> None:
-    """Print a row as a whole: a line for each short field, and a paragraph for each long one."""
+    """Print a whole row: a line for each short field, and a paragraph for each long one."""
     console = page_console()
     console.print(Text(plain(title), style="bold"), soft_wrap=_is_piped())
     for name, value in record.items():
@@ -125,7 +124,7 @@ def _cell(value: object) -> Text:
 
 
 def _lines(value: object) -> list[str]:
-    """Return a value for people: a line for each item of a list, and for each line of a text."""
+    """Return a value as lines: one for each item of a list or line of a text."""
     if isinstance(value, list):
         return [_item(one) for one in value]
     if isinstance(value, dict):

@@ -14,7 +14,7 @@ from ralphgen.kits.project import Project
 from ralphgen.ledger.record import SessionRecord
 from ralphgen.loop.cost import session_cost
 from ralphgen.planning.model import KitPlan, ServerPlan, listed_bytes, listed_tools
-from ralphgen.project.model import Column, Finding, ProjectFacts
+from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.project.model import Table as DatabaseTable
 from ralphgen.project.root import database_shown
 from ralphgen.sessions.store import StoredSession, age_words
@@ -202,13 +202,10 @@ def _columns(project: ProjectFacts, table: DatabaseTable) -> Table:
     shown = Table("column", "type", "not null", "values", "references")
     for column in table.columns:
         hidden = " (hidden)" if project.schema.hidden(table.name, column.name) else ""
-        shown.add_row(plain(f"{column.name}{hidden}"), *map(plain, _column(column)))
+        must, values = "yes" if column.not_null else "", ", ".join(column.values or ())
+        cells = (f"{column.name}{hidden}", column.type, must, values, column.references or "")
+        shown.add_row(*map(plain, cells))
     return shown
-
-
-def _column(column: Column) -> tuple[str, str, str, str]:
-    must = "yes" if column.not_null else ""
-    return column.type, must, ", ".join(column.values or ()), column.references or ""
 
 
 def _show_absent(kit: KitPlan) -> None:

@@ -333,14 +333,15 @@ def accept(
 
     refuse_agents("task accept")
     session, new = accept_work(project_place(at.project).root, ids)
-    at.show_change({"tasks": new, "session": session}, f"accepted {_named(ids)}")
+    named = f"task{'s' * (len(ids) != 1)} {', '.join(map(str, ids))}"
+    at.show_change({"tasks": new, "session": session}, f"accepted {named}")
 
 
 @row_command(tasks, "send-back", example="ralphgen task send-back 7 'Keep the old API'")
 def send_back(
     at: RowCommand,
     task: Id,
-    note: Annotated[str, typer.Argument(help='What is missing ("-" reads stdin).')],
+    note: Annotated[str, typer.Argument(help='Requested changes ("-" reads stdin).')],
 ) -> None:
     """Send finished work back; its task is next."""
     from ralphgen.sessions.reviews import send_back as send_work_back
@@ -492,30 +493,24 @@ def check(
 
     Passed checks prove the task while the files stay unchanged.
     """
+    from ralphgen.cli.trust import asked
+    from ralphgen.emit.trust import check_items, require_trust
     from ralphgen.errors import ProjectError
     from ralphgen.kits.registry import read_settings
     from ralphgen.project.root import project_root
 
     root = project_root(at.project)
-    if not read_settings(root).done.checks:
+    done = read_settings(root).done
+    if not done.checks:
         hint = 'add [[done.checks]] to .ralph/ralphgen.toml, then run "ralphgen regen"'
         raise ProjectError("no checks are configured", hint)
-    _require_trust(root)
+    require_trust(root, check_items(done), asked)  # checks of a clone run programs
     answer = at.ask(RUN_CHECKS, task=task)
     if at.as_json:
         print_json(answer)
     else:
         _show_checks(task, answer)
     raise typer.Exit(0 if answer["passed"] else 1)
-
-
-def _require_trust(root: Path) -> None:
-    """Ask for the checks of a clone, which run programs; raise `UntrustedError` for a no."""
-    from ralphgen.cli.trust import asked
-    from ralphgen.emit.trust import check_items, require_trust
-    from ralphgen.kits.registry import read_settings
-
-    require_trust(root, check_items(read_settings(root).done), asked)
 
 
 def _show_checks(task: int, answer: Record) -> None:
@@ -588,8 +583,3 @@ add_named_rows(
         "delete": "data",
     },
 )
-
-
-def _named(ids: list[int]) -> str:
-    named = ", ".join(map(str, ids))
-    return f"task {named}" if len(ids) == 1 else f"tasks {named}"

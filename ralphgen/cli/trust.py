@@ -47,21 +47,17 @@ def trust(
     if (signers is not None) + forget + (commit is not None) > 1:
         raise UsageError("--signers, --forget and --commit cannot be combined", "pass one of them")
     if forget:
-        _forget(project)
+        from ralphgen.emit.delegation import forget_delegation
+        from ralphgen.project.root import written_root
+
+        done = forget_delegation(written_root(project, "trust"))
+        say("signed commits need your approval again" if done else "no signers to forget")
     elif commit is not None:
         _trust_commit(project, commit, yes=yes)
     elif signers is not None and branch is not None:
         _delegate(project, signers, branch, yes=yes)
     else:
         _trust_items(project, yes=yes)
-
-
-def _forget(project: Path) -> None:
-    from ralphgen.emit.delegation import forget_delegation
-    from ralphgen.project.root import written_root
-
-    done = forget_delegation(written_root(project, "trust"))
-    say("signed commits need your approval again" if done else "no signers to forget")
 
 
 def _trust_commit(project: Path, reference: str, *, yes: bool) -> None:
