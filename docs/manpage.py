@@ -1,4 +1,4 @@
-"""Prints the man page, made of the commands and of the exit codes in `docs/commands.md`.
+"""Prints the man page, made of the commands and of the exit codes in `docs/exit-codes.md`.
 
 `docs/ralphgen.1` is what it prints; wheels bring that file, and a test holds it.
 """
@@ -14,7 +14,7 @@ from ralphgen import __version__
 from ralphgen.cli.commands import load
 from ralphgen.terminal.console import COMMANDS, HIDDEN
 
-CODES = re.compile(r"(?m)^## (Exit codes[^\n]*)\n(.*?)(?=^## |\Z)", re.DOTALL)
+CODES = re.compile(r"(?m)^## (Exit codes[^\n]*)\n(.*?)(?=^## |^See also|\Z)", re.DOTALL)
 HEAD = r""".\" Made by docs/manpage.py from the commands: change those, not this.
 .TH RALPHGEN 1 "" "ralphgen {version}" "User Commands"
 .SH NAME
@@ -73,7 +73,7 @@ def page() -> str:
     lines += _tagged("OPTIONS", OPTIONS, "B")
     lines += _tagged("FILES", FILES, "I")
     lines += _tagged("ENVIRONMENT", ENVIRONMENT, "B")
-    text = Path(__file__).with_name("commands.md").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("exit-codes.md").read_text(encoding="utf-8")
     for title, section in CODES.findall(text):
         lines += _codes(title, section)
     return "\n".join([*lines, ""])

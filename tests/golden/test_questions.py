@@ -46,7 +46,7 @@ QUESTIONS = {
     "What does continuous integration run?": ("docs/ci.md", "Continuous integration"),
     "Is this a sandbox? What can an agent still do?": ("docs/security.md", "The main limit"),
     "Why does it refuse to start the server of my clone?": ("docs/trust.md", ""),
-    "What does this exit code mean?": ("docs/commands.md", "Exit codes of launch"),
+    "What does this exit code mean?": ("docs/exit-codes.md", "Exit codes of launch"),
     "What does this word mean?": ("docs/concepts.md", "Glossary"),
     "Which settings are there?": ("docs/settings.md", "Settings"),
     "How do I let agents run make or npm?": ("docs/dela.md", ""),

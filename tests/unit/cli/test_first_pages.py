@@ -71,7 +71,9 @@ PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger, "trust": st
     [
         "clients",
         "install",
+        "commands",
         "concepts",
+        "exit-codes",
         "checks",
         "closing",
         "gate",
