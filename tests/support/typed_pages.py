@@ -100,6 +100,34 @@ def run_typed(asked: socket.socket) -> None:
             asked.sendall(b"%d" % warm_process().end())
 
 
+def type_in_one_shell(page: str, folder: Path, place: Path) -> Path:
+    """Type the examples of a page in one shell, which ends the programs that they start.
+
+    Returns the last directory; fails if the output is not the shown one. Exports stay in effect.
+    """
+    typed = [*commands(page)]
+    lines = ["set -e", f"trap 'pwd > {folder}/place; kill $(jobs -p) 2> /dev/null; wait' EXIT"]
+    script = "\n".join([*lines, *(command for command, _ in typed)])
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("RALPH_")}
+    path = os.pathsep.join((str(RALPHGEN.parent), os.environ["PATH"]))
+    more = {"COLUMNS": "80", "PYTHONUNBUFFERED": "1", "PATH": path}
+    done = subprocess.run(
+        [str(shutil.which("bash")), "-c", script],
+        cwd=place,
+        env={**kept, **more, "XDG_CONFIG_HOME": str(folder / "settings")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        encoding="utf-8",
+        check=False,
+    )
+    expected = "".join(shown or "" for _, shown in typed)
+    printed = "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+
+    assert OutputChecker().check_output(expected, printed, ELLIPSIS), printed
+    return Path((folder / "place").read_text(encoding="utf-8").strip())
+
+
 def type_page(page: str, folder: Path, place: Path) -> int:
     """Type the examples of a page in `place`, with `folder` for the rest of the user's machine.
 
