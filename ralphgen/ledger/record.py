@@ -479,6 +479,14 @@ def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRec
     return {}
 
 
+def last_sessions(root: Path, most: int) -> list[SessionRecord]:
+    """Return the sessions that began last, as `newest_sessions`; none without a ledger."""
+    with suppress(RalphgenError), open_database(root) as connection:
+        sql = _NEWEST.replace("NAME", connection.sql.exactly("id"))
+        return [SessionRecord(*row) for row in connection.rows(sql, [most, 0])]
+    return []
+
+
 def cost_of_task(
     root: Path, task: int, uncharged: Sequence[str]
 ) -> tuple[float | None, float | None]:

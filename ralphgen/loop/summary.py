@@ -10,9 +10,9 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from ralphgen.errors import ProjectError, plain
+from ralphgen.errors import plain
 from ralphgen.kits.registry import read_settings
-from ralphgen.ledger.record import changing_sessions
+from ralphgen.ledger.record import changing_sessions, last_sessions
 from ralphgen.ledger.tables import state_of
 from ralphgen.loop.cost import cost_words
 from ralphgen.loop.record import course_of, read_events, stored_loops
@@ -26,6 +26,7 @@ from ralphgen.terminal.console import as_typed
 
 Facts = dict[str, Any]
 SHOWN = 5  # tasks or files that one line names
+RECENT = 5  # sessions with changes among which the last session is searched
 LONGEST_LIST = 256 * 1024  # bytes of the output of `git status`
 WIDTH = 12  # columns of the first column
 LONGEST_LINE = 80  # columns
@@ -205,13 +206,13 @@ def _changed(top: Path | None) -> list[str]:
 
 
 def _sessions(root: Path, events: Sequence[Event]) -> list[str]:
-    """Return the sessions of a loop, newest first, or the session with the newest change."""
+    """Return the sessions of a loop, newest first, or the last session if it changed a row."""
     of_loop = [str(one.get("session")) for one in events if one["event"] == "session"]
     if of_loop:
         return of_loop[::-1]
-    with suppress(ProjectError):
-        return [str(session) for session, *_ in changing_sessions(root, 1)]
-    return []
+    last = [one.session_id for one in last_sessions(root, 1)]
+    changing = {session for session, *_ in changing_sessions(root, RECENT)} if last else set()
+    return [session for session in last if session in changing]
 
 
 def _task_lines(state: str, tasks: Sequence[Facts], loop: str) -> Iterator[str]:
