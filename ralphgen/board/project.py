@@ -93,29 +93,23 @@ def drift(root: Path) -> dict[str, Any]:
     an unknown file has none, and neither has a missing one if there is no server at all.
     """
     messages: list[str] = []
-    values: dict[str, object] = {"ok": False, "hint": "", "problems": (), "files": []}
-    values |= {"summary": "the project cannot be read", "warnings": []}
+    found: dict[str, Any] = {"ok": False, "hint": "", "problems": (), "files": [], "warnings": []}
     try:
-        found = workflows.checked(root, say=messages.append)
+        checked = workflows.checked(root, say=messages.append)
     except RalphgenError as error:
-        return {**values, "problems": error.problems}
-    different = found.drift
+        return {**found, "summary": "the project cannot be read", "problems": error.problems}
+    found["warnings"] = [one.removeprefix("warning: ") for one in messages]
+    different = checked.drift
+    if not different:
+        return {**found, "ok": True, "summary": "the server is up to date"}
     kinds = {path: kind for kind in reversed(KINDS) for path in getattr(different, kind)}
-    summary = found.summary() if different else "the server is up to date"
-    has_server = MANIFEST not in different.missing or different.interrupted
-    if not has_server:
+    parts = {path: different.parts.get(path, "") for path in kinds}
+    summary = checked.summary()
+    if MANIFEST in different.missing and not different.interrupted:
         summary = f"there is no server yet: {len(different.missing)} files would be written"
-    return {
-        **values,
-        "ok": not different,
-        "summary": summary,
-        "hint": found.hint() if different else "",
-        "warnings": [one.removeprefix("warning: ") for one in messages],
-        "files": [
-            (path, kind, different.parts.get(path, "") if has_server or kind != "missing" else "")
-            for path, kind in sorted(kinds.items())
-        ],
-    }
+        parts |= dict.fromkeys(different.missing, "")
+    files = [(path, kind, parts[path]) for path, kind in sorted(kinds.items())]
+    return {**found, "summary": summary, "hint": checked.hint(), "files": files}
 
 
 def regenerate(board: Board) -> ActionResult:
@@ -140,17 +134,17 @@ def diagnose(board: Board) -> ActionResult:
     return ActionResult(not ill, f"{len(findings)} checks ran, {rest}")
 
 
-def problems(board: Board, form: Form) -> tuple[FieldProblem, ...]:
+def problems(board: Board, form: Form) -> Sequence[FieldProblem]:
     """Return why the edit of a discipline in a form cannot be saved; writes nothing."""
     edit = edits.Edit.of(form)
     try:
         discipline = read_disciplines(board.root).named(edit.discipline)
+        if discipline is None:
+            return [FieldProblem("", "this discipline no longer exists", RELOAD)]
+        catalog = edits.catalog_of(board.kept("matrix", Project))
     except RalphgenError as error:
         return fieldless(error.problems)
-    if discipline is None:
-        return (FieldProblem("", "this discipline no longer exists", RELOAD),)
-    catalog = edits.catalog_of(board.kept("matrix", Project))
-    return tuple(edits.problems_of(edit, discipline, catalog))
+    return [*edits.problems_of(edit, discipline, catalog)]
 
 
 def save(board: Board, form: Form) -> ActionResult:
@@ -169,9 +163,8 @@ def address_of(discipline: str) -> str:
 def _overview(board: Board, _: Request) -> Values:
     root = board.root
     values: dict[str, object] = {"page": "overview", "title": project_title(root, root.name)}
-    values |= {"about": {}, "specs": None}
     if has_tables_alone(root):
-        return {**values, "progress": []}
+        return {**values, "about": {}, "specs": None, "progress": []}
     with open_database(root) as connection:
         rows = reading_rows(connection, Project(root).schema_in(connection))
         progress = read_progress(rows)
@@ -199,8 +192,7 @@ def _disciplines(board: Board, request: Request) -> Values:
     if name is not None:
         return _discipline(board, request, name)
     found = read_disciplines(board.root)
-    shared = {"rows": found.rows, "problems": found.problems, "address": address_of}
-    return {"page": "disciplines", **shared}
+    return {"page": "disciplines", "address": address_of, **found._asdict()}
 
 
 def _discipline(
@@ -210,18 +202,16 @@ def _discipline(
     typed: Form | None = None,
     found: Sequence[FieldProblem] = (),
 ) -> Values:
-    listed = read_disciplines(board.root)
-    view = listed.named(name)
+    disciplines = read_disciplines(board.root)
+    view = disciplines.named(name)
     if view is None:
         raise HTTPException(404, "there is no such discipline")
-    if typed is not None:
-        view = edits.typed_view(view, typed)
     return {
         "page": "discipline",
         "title": line(name),
-        "view": view,
+        "view": view if typed is None else edits.typed_view(view, typed),
         "typed": typed is not None,
-        "problems": (*listed.problems, *view.problems),
+        "problems": (*disciplines.problems, *view.problems),
         "wrong": {one.field: f"{one.text}: {one.hint}".removesuffix(": ") for one in found},
         "address": address_of,
     }
@@ -267,8 +257,8 @@ def routes(desk: Desk) -> Sequence[Route]:
         form = await form_of(request)
         return json_answer([*map(asdict, await in_thread(lambda: problems(board, form)))])
 
-    async def decide(act: Callable[[Board], ActionResult], request: Request) -> Response:
-        return await desk.decide(request, lambda _: act(board), "/project/health")
+    def decides(act: Callable[[Board], ActionResult]) -> Callable[..., Any]:
+        return partial(desk.decide, act=lambda _: act(board), then="/project/health")
 
     form = "/disciplines/{name:path}"
     gets: Mapping[str, tuple[str, Read]] = {
@@ -284,14 +274,11 @@ def routes(desk: Desk) -> Sequence[Route]:
         "/check": check,
         "/disciplines": save_discipline,
         form: save_discipline,
-        "/regenerate": partial(decide, regenerate),
-        "/diagnose": partial(decide, diagnose),
+        "/regenerate": decides(regenerate),
+        "/diagnose": decides(diagnose),
     }
     return [
-        *(
-            Route(f"/project{at}", partial(show, *page), methods=["GET"])
-            for at, page in gets.items()
-        ),
+        *(Route(f"/project{at}", partial(show, *one), methods=["GET"]) for at, one in gets.items()),
         *(Route(f"/project{at}", post, methods=["POST"]) for at, post in posts.items()),
     ]
 
