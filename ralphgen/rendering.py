@@ -352,7 +352,7 @@ def _tools_need(kit: KitPlan) -> Iterator[str]:
     for module in (
         *(tool.run.rpartition(".")[0] for tool in kit.tools),
         *(tool.data.module for tool in kit.tools if tool.data is not None),
-        *(["runtime.rows.resources"] if kit.row_resources else []),
+        *(["runtime.rows.tools"] if kit.row_resources else []),
     ):
         path = module.replace(".", "/")
         parents = [path, path.rpartition("/")[0]]

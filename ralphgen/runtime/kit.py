@@ -145,7 +145,7 @@ class Kit:
         """Import and return the resources of a kit that has some."""
         resources: Resources = named(self.resources)
         if self.row_tables:
-            resources = named("runtime.rows.resources.RowResources")(resources, self.row_tables)
+            resources = named("runtime.rows.tools.RowResources")(resources, self.row_tables)
         return resources
 
     def import_services(self) -> Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]]:
