@@ -16,8 +16,8 @@ from mcp.client.extension import ClientExtension, ResultClaim
 from proved_projects import check, proved_project, python
 from wire import MODERN, Wire, running
 
+from ralphgen.runtime.protocol import RpcRequest
 from ralphgen.runtime.protocol.background import TASK_AFTER, LongCall
-from ralphgen.runtime.protocol.messages import RpcRequest
 
 FILES = {
     "hold.sh": HOLDING,

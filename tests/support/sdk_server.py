@@ -22,10 +22,10 @@ from mcp.shared.message import SessionMessage
 
 from ralphgen.runtime.encoding import JsonReader, written_number
 from ralphgen.runtime.errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
+from ralphgen.runtime.protocol import CALL, MODERN, STATIC_METHODS, can_ask, progress_line
 from ralphgen.runtime.protocol.background import ANSWER_WITHIN, NO_ANSWER, outcome_of
 from ralphgen.runtime.protocol.calls import refused, unreadable
 from ralphgen.runtime.protocol.connection import DRAIN, POLL, Connection
-from ralphgen.runtime.protocol.messages import CALL, MODERN, STATIC_METHODS, can_ask, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

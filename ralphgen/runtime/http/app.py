@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from functools import lru_cache
 
+from .. import protocol
 from ..encoding import write_json
 from ..errors import (
     INTERNAL_ERROR,
@@ -24,9 +25,7 @@ from ..errors import (
     log_exception,
     one_line,
 )
-from ..protocol import messages
-from ..protocol.calls import refused, unreadable
-from ..protocol.messages import (
+from ..protocol import (
     CALL,
     CAPABILITIES_KEY,
     HANDSHAKES,
@@ -36,6 +35,7 @@ from ..protocol.messages import (
     read_message,
     unsupported,
 )
+from ..protocol.calls import refused, unreadable
 from .metrics import RequestLog
 from .sessions import BusyError
 
@@ -104,7 +104,7 @@ class Exchange:
         """Send an error as a message of the protocol that answers no certain request."""
         code = INTERNAL_ERROR if error.status >= FAILED else INVALID_REQUEST
         told = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.text}}
-        await self.answer(error.status, messages.encode_line(told), JSON, error.headers)
+        await self.answer(error.status, protocol.encode_line(told), JSON, error.headers)
 
     def line(self, method: str, path: str, seconds: float) -> str:
         """Return the log line of a request: who asked for what, without any content."""
@@ -350,7 +350,7 @@ class HttpApp:
             line = requests.answer(request, outcome)
         except RefusedError as error:
             status = STATUS.get(error.code, 200) if modern else 200
-            await exchange.answer(status, messages.refusal_line(frame["id"], error))
+            await exchange.answer(status, protocol.refusal_line(frame["id"], error))
             return
         if outcome.get("isError"):
             self._metrics.add("failed_calls")
@@ -364,9 +364,9 @@ def _accepted(
     is_response = type(frame.get("method")) is not str
     if modern and is_response:
         error = RefusedError(INVALID_REQUEST, "this server sent no request to respond to")
-        return 400, messages.refusal_line(None, error)
-    if modern and version != messages.MODERN:
-        return 400, messages.refusal_line(None, unsupported(version))
+        return 400, protocol.refusal_line(None, error)
+    if modern and version != protocol.MODERN:
+        return 400, protocol.refusal_line(None, unsupported(version))
     identity = None if is_response else cancelled(frame)
     if identity is not None:
         session.cancel(identity)

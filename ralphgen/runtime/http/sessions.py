@@ -6,6 +6,7 @@ import _thread
 import asyncio
 import time
 
+from .. import protocol
 from ..deferred import DeferredResult
 from ..errors import (
     INTERNAL_ERROR,
@@ -18,10 +19,9 @@ from ..errors import (
     log,
 )
 from ..policy import FULL
-from ..protocol import messages
+from ..protocol import RequestReader
 from ..protocol.background import Worker, outcome_of
 from ..protocol.handlers import Handlers
-from ..protocol.messages import RequestReader
 from ..session import session_of
 from ..tasks.claims import renew
 
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ..engine import Database
     from ..kit import Kit
     from ..policy import Policy
+    from ..protocol import RpcRequest
     from ..protocol.handlers import Answer
-    from ..protocol.messages import RpcRequest
     from .app import Receive
 
     Use = Mapping[str, Any]  # the restrictions of a kit over HTTP, from `http_settings`
@@ -235,7 +235,7 @@ class OpenSession:
         method, params = self.handlers.methods[request.method], request.params
         begun: Answer
         try:
-            if request.method in messages.STATIC_METHODS:
+            if request.method in protocol.STATIC_METHODS:
                 begun = method(params)
             else:
                 begun = self._worker.at_once(lambda: method(params))

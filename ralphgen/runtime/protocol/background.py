@@ -12,6 +12,7 @@ from __future__ import annotations
 import _thread
 import time
 
+from .. import protocol
 from ..deferred import DeferredResult, Waiter, settled, take_time, wait_as
 from ..encoding import sha256_hex
 from ..errors import (
@@ -24,9 +25,8 @@ from ..errors import (
 )
 from ..system import os
 from ..values import shortened
-from . import messages
+from . import TASKS_EXTENSION, encode_line
 from .handlers import guarded
-from .messages import TASKS_EXTENSION, encode_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ..kit import Resources
+    from . import RpcRequest
     from .handlers import Handlers
-    from .messages import RpcRequest
 
     Result = TypeVar("Result")
     Outcome = dict[str, Any] | RefusedError | None
@@ -709,8 +709,8 @@ class Subscriptions:
 
     def _tell(self, method: str, stream: int | str | None, params: dict[str, Any]) -> None:
         if stream is not None:
-            params["_meta"] = {f"{messages.PREFIX}subscriptionId": stream}
-        self._send(messages.encode_line({"jsonrpc": "2.0", "method": method, "params": params}))
+            params["_meta"] = {f"{protocol.PREFIX}subscriptionId": stream}
+        self._send(protocol.encode_line({"jsonrpc": "2.0", "method": method, "params": params}))
 
     def _look(self, uris: Iterable[str]) -> dict[str, str]:
         """Return the digests of the resources, or no digests if nothing was written since."""

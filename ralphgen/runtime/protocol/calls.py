@@ -34,7 +34,7 @@ from ..errors import (
 )
 from ..kit import named
 from ..statements import in_child
-from .messages import half_pair, refusal_line, refuse_cursor
+from . import half_pair, refusal_line, refuse_cursor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import time
 from ..deferred import DeferredResult, Reader, wait_as
 from ..errors import DeferError, RefusedError, StartError
 from ..system import os
-from .messages import (
+from . import (
     CALL,
     STATIC_METHODS,
     TASK_METHODS,
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from ..kit import Workspace
+    from . import RpcRequest
     from .background import LongCall, LongCalls, OpenQuestions, Outcome, Subscriptions, Worker
     from .handlers import Answer, Handlers
-    from .messages import RpcRequest
 
 
 signal = __import__("_signal")  # all of `signal` but its enumerations, which import `enum`

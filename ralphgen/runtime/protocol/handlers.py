@@ -12,7 +12,7 @@ from ..errors import (
     log_exception,
 )
 from ..kit import named
-from .messages import TASK_METHODS, TASKS_EXTENSION, refuse_cursor
+from . import TASK_METHODS, TASKS_EXTENSION, refuse_cursor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

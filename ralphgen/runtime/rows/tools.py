@@ -1,7 +1,7 @@
 """The tools of any table, and its rows as MCP resources for sessions with its get tool.
 
-A refusal names the missing parent row, the rows that refer to this one, or the broken CHECK. The URI
-of a resource contains the key of its row, and the server completes keys.
+A refusal names the missing parent row, the rows that refer to this one, or the broken CHECK. A URI
+contains the key of its row, and the server completes keys.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from proved_projects import LEDGER, MARKER
 from wire import MODERN, Wire, running
 
+from ralphgen.runtime.protocol import RpcRequest
 from ralphgen.runtime.protocol.background import OpenQuestions
-from ralphgen.runtime.protocol.messages import RpcRequest
 
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
 
