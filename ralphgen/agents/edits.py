@@ -11,7 +11,7 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.project import Project
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.runtime.system import launched_session
-from ralphgen.runtime.tasks.rows import plain, today
+from ralphgen.runtime.tasks import plain, today
 from ralphgen.runtime.values import shortened
 from ralphgen.sessions.decide import RowAsRead
 from ralphgen.terminal.console import refuse_agents

@@ -42,7 +42,7 @@ from ralphgen.loop.revert import preview, take_out, then_of, undo_work
 from ralphgen.project.database import open_database
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL, NOTHING
-from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, plain
+from ralphgen.runtime.tasks import decode_integers, decode_strings, plain
 from ralphgen.sessions import reviews
 from ralphgen.sessions.decide import Request as SessionRequest
 from ralphgen.sessions.decide import RowAsRead

@@ -56,7 +56,7 @@ from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.processes.secrets import MASK, masked_arguments, masked_text
-from ralphgen.runtime.tasks.rows import decode_strings
+from ralphgen.runtime.tasks import decode_strings
 
 Home = Literal["database", "config"]
 """The place of a list; the same list in the other place applies too."""

@@ -17,8 +17,7 @@ from ralphgen.ledger import record as ledger
 from ralphgen.ledger.record import HIDDEN, CheckRecord, JournalEntry, SessionRecord
 from ralphgen.ledger.tables import VERSION, state_of
 from ralphgen.runtime.engine.ledger import DONE, MET
-from ralphgen.runtime.tasks import claims
-from ralphgen.runtime.tasks.rows import decode_strings
+from ralphgen.runtime.tasks import claims, decode_strings
 from ralphgen.runtime.tasks.status import IMPORTED, OVERRULED, RESTORED
 
 Row = Mapping[str, Any]

@@ -18,8 +18,7 @@ from ralphgen.board.text import line, natural, number_of, query_of
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.runtime.engine.ledger import MET, WAITING
-from ralphgen.runtime.tasks import claims
-from ralphgen.runtime.tasks.rows import plain
+from ralphgen.runtime.tasks import claims, plain
 
 NEXT, PROGRESS, NEEDS, WAITS = "next", "progress", "needs", "waiting"
 OTHER, DRAFTS, DONE = "other", "drafts", "done"

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from ralphgen.errors import Problem
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.tasks.rows import plain
+from ralphgen.runtime.tasks import plain
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FIELDS = 10_000

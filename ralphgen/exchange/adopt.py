@@ -19,8 +19,8 @@ from ralphgen.exchange.peers import (
 )
 from ralphgen.exchange.rows import Own, Row, Value, refusal_of, report_left_out
 from ralphgen.project.model import Schema
+from ralphgen.runtime.tasks import decode_strings, encode
 from ralphgen.runtime.tasks.claims import prerequisite_lists
-from ralphgen.runtime.tasks.rows import decode_strings, encode
 
 READERS: Mapping[str, Reader] = {
     "task-master": read_task_master,

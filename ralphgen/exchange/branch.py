@@ -70,8 +70,8 @@ from ralphgen.runtime.engine.ledger import MARKER, PREFIX
 from ralphgen.runtime.files.git import GitResult, run_git
 from ralphgen.runtime.files.main_tree import repository_of
 from ralphgen.runtime.processes.secrets import masked, passed_on
+from ralphgen.runtime.tasks import encode
 from ralphgen.runtime.tasks.claims import live_claims, prerequisite_lists
-from ralphgen.runtime.tasks.rows import encode
 from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 if TYPE_CHECKING:

@@ -47,8 +47,8 @@ from ralphgen.project.database import opened_database
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.sqlite.database import STEPS
 from ralphgen.runtime.files import reason
+from ralphgen.runtime.tasks import STATUSES
 from ralphgen.runtime.tasks.claims import prerequisite_lists
-from ralphgen.runtime.tasks.rows import STATUSES
 from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.ledger import PREFIX
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.processes.secrets import MASK, masked_server
-from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, encode
+from ralphgen.runtime.tasks import decode_integers, decode_strings, encode
 from ralphgen.terminal.console import escaped
 
 TABLES = ("metadata", "disciplines", "features", "tasks", "task_comments", "recipe_configs")

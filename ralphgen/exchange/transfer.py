@@ -31,7 +31,7 @@ from ralphgen.runtime.engine import fold, quoted
 from ralphgen.runtime.engine.ledger import KEPT, MARKER, PREFIX
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.journal import watch
-from ralphgen.runtime.tasks.rows import decode_strings
+from ralphgen.runtime.tasks import decode_strings
 from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ from ralphgen.loop.merges import SHORT, MergeQueue, inverse_of, merge_in_memory
 from ralphgen.project.database import open_database, opened_database, shared_connections
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files.main_tree import RALPH
+from ralphgen.runtime.tasks import Ralphgen
 from ralphgen.runtime.tasks.claims import (
     Claim,
     dependents,
@@ -36,7 +37,6 @@ from ralphgen.runtime.tasks.claims import (
     other_claim,
     rows_by_id,
 )
-from ralphgen.runtime.tasks.rows import Ralphgen
 from ralphgen.sessions.create import project_items
 from ralphgen.sessions.questions import User, schema_of_tasks
 from ralphgen.sessions.reviews import (

@@ -17,10 +17,9 @@ from ralphgen.project.git import begin_of_git, settings_of
 from ralphgen.project.model import Schema
 from ralphgen.runtime.engine.ledger import moment
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks import Tables, comments, task_row
+from ralphgen.runtime.tasks import Ralphgen, Tables, comments, task_row, today
 from ralphgen.runtime.tasks.claims import BLOCKED, PENDING, other_claim, refusal_of
 from ralphgen.runtime.tasks.comments import OPEN
-from ralphgen.runtime.tasks.rows import Ralphgen, today
 from ralphgen.runtime.tasks.status import move, set_status
 from ralphgen.sessions.credentials import user_name
 from ralphgen.sessions.decide import no_tasks

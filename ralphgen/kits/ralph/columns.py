@@ -13,7 +13,7 @@ from ralphgen.runtime.engine import fold
 from ralphgen.runtime.engine.ledger import KEPT, MARKER
 from ralphgen.runtime.kit import INTEGER, INTEGERS, NUMBER, STRING, STRINGS
 from ralphgen.runtime.policy import Policy, Recipe
-from ralphgen.runtime.tasks.rows import STATUSES
+from ralphgen.runtime.tasks import STATUSES
 from ralphgen.spelling import argument_name, constant, sql_name, sql_text
 
 PRIORITIES = ("low", "medium", "high", "critical")

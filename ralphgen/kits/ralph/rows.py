@@ -21,9 +21,8 @@ from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime import tasks
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks import TEXT, StoredTable, Tables
+from ralphgen.runtime.tasks import TEXT, Ralphgen, StoredTable, Tables
 from ralphgen.runtime.tasks.claims import HeldError, MergingError
-from ralphgen.runtime.tasks.rows import Ralphgen
 from ralphgen.runtime.tasks.status import look_at_files, refuse_unproved
 
 if TYPE_CHECKING:

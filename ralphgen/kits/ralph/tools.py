@@ -36,7 +36,7 @@ from ralphgen.runtime.kit import (
     READ_ONLY,
     STRING,
 )
-from ralphgen.runtime.tasks.rows import STATUSES
+from ralphgen.runtime.tasks import STATUSES
 from ralphgen.spelling import Lines, Value, argument_name
 
 PAGING = (Argument("limit", LIMIT), Argument("cursor", CURSOR))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..engine.ledger import DONE, close_session, moment
 from ..errors import one_line
-from . import task_row
+from . import Ralphgen, task_row, today
 from .claims import (
     BLOCKED,
     CLOSED,
@@ -23,7 +23,6 @@ from .claims import (
 )
 from .comments import write
 from .merges import send_back
-from .rows import Ralphgen, today
 from .status import set_status
 
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ from ..errors import StartError, ToolError, one_line
 from ..policy import FULL
 from ..system import is_below_launch
 from ..values import shortened
-from .rows import decode_integers, plain
+from . import decode_integers, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

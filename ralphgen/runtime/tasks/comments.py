@@ -13,9 +13,8 @@ from ..engine.ledger import moment
 from ..errors import ToolError
 from ..system import is_below_launch, os
 from ..values import shortened
-from . import DISCIPLINE, refuse_unknown, task_row
+from . import DISCIPLINE, now, plain, refuse_unknown, task_row
 from .claims import BLOCKED
-from .rows import now, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

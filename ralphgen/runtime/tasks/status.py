@@ -26,7 +26,7 @@ from ..errors import ToolError
 from ..policy import FULL
 from ..system import is_below_launch
 from ..values import shortened
-from . import task_row
+from . import plain, task_row, today
 from .claims import (
     dependents,
     follow_status,
@@ -37,7 +37,6 @@ from .claims import (
     unmerged_tasks,
 )
 from .comments import delete_all, write
-from .rows import plain, today
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from ralphgen.loop.merges import MergeQueue, enter_commit
 from ralphgen.loop.revert import FileChange, LaterWork, UndoneWork, preview, undo_work
 from ralphgen.loop.trees import merge_commits
 from ralphgen.project.approvals import add_to_record
-from ralphgen.runtime.tasks.rows import today
+from ralphgen.runtime.tasks import today
 from ralphgen.runtime.tasks.status import set_status
 from ralphgen.sessions.create import project_items
 from ralphgen.sessions.reviews import send_back

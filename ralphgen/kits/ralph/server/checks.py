@@ -8,7 +8,7 @@ import time
 
 from ralphgen.runtime.deferred import DeferredResult, report_progress
 from ralphgen.runtime.errors import StartError, ToolError
-from ralphgen.runtime.tasks.rows import now
+from ralphgen.runtime.tasks import now
 from ralphgen.runtime.tasks.status import (
     add_runs,
     checks_for,

@@ -8,9 +8,7 @@ import re
 
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks import refuse_unknown, row_names
-from ralphgen.runtime.tasks.comments import signed_by
-from ralphgen.runtime.tasks.rows import (
+from ralphgen.runtime.tasks import (
     Changes,
     checked_path,
     decode_list,
@@ -21,8 +19,11 @@ from ralphgen.runtime.tasks.rows import (
     path_warnings,
     plain,
     refuse_blank,
+    refuse_unknown,
+    row_names,
     today,
 )
+from ralphgen.runtime.tasks.comments import signed_by
 from ralphgen.runtime.values import LONG_KEY, LONGEST_NAME, PAGE, fitted, page, shortened, size
 
 from .workspace import reading, writing

@@ -6,7 +6,7 @@ import re
 
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.tasks.rows import Decoded, decode_list, joined, unreadable
+from ralphgen.runtime.tasks import Decoded, decode_list, joined, unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

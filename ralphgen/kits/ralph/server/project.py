@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.tasks.rows import plain
+from ralphgen.runtime.tasks import plain
 from ralphgen.runtime.values import MAX_CHARACTERS, PAGE, fitted, shorten_record, size
 
 from .workspace import reading

@@ -188,7 +188,7 @@ def end_protection(workspace: Workspace) -> None:
     from ralphgen.runtime.engine.ledger import baselines_at, end_baseline
     from ralphgen.runtime.files.work_tree import protected_changes
     from ralphgen.runtime.system import is_below_launch
-    from ralphgen.runtime.tasks.rows import now
+    from ralphgen.runtime.tasks import now
 
     if is_below_launch():
         return
@@ -216,7 +216,7 @@ def end_protection(workspace: Workspace) -> None:
 
 def _begin_baseline(database: Database, session: str, began: Mapping[str, Any]) -> None:
     from ralphgen.runtime.engine.ledger import open_baseline
-    from ralphgen.runtime.tasks.rows import now
+    from ralphgen.runtime.tasks import now
 
     open_baseline(database, session, began["place"], began["own"], began["protect"], now())
 

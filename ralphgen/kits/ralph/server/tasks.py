@@ -14,7 +14,7 @@ from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL, WITHIN
 from ralphgen.runtime.statements import stating
 from ralphgen.runtime.system import is_below_launch
-from ralphgen.runtime.tasks import comments, refuse_unknown
+from ralphgen.runtime.tasks import Changes, comments, plain, refuse_blank, refuse_unknown, today
 from ralphgen.runtime.tasks.claims import (
     LIMIT,
     SHOWN,
@@ -34,7 +34,6 @@ from ralphgen.runtime.tasks.claims import (
     unmerged_tasks,
     unreadable_dependents,
 )
-from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, today
 from ralphgen.runtime.tasks.status import add_task, drop_dependency, move, set_status
 from ralphgen.runtime.tasks.status import delete_task as remove_task
 from ralphgen.runtime.values import AROUND, PAGE, fitted, page, shortened, size

@@ -112,7 +112,7 @@ class Workspace(OpenProject):
 
                 refuse_lost(database, own["task"], self.session.session_id, own["token"])
             if as_read is not None:
-                from ralphgen.runtime.tasks.rows import refuse_changed
+                from ralphgen.runtime.tasks import refuse_changed
 
                 refuse_changed(database, self.tables, as_read)
 

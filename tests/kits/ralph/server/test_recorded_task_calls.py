@@ -26,7 +26,7 @@ from ralphgen.board.live import Board
 from ralphgen.board.text import Form
 from ralphgen.errors import RalphgenError
 from ralphgen.ledger.undo import undo_session
-from ralphgen.runtime.tasks.rows import STATUSES
+from ralphgen.runtime.tasks import STATUSES
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 DAY = re.compile(r"\d{4}-\d\d-\d\d")  # a call may write the current date

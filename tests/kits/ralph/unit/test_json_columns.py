@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.runtime.tasks import rows
-from ralphgen.runtime.tasks.rows import (
+from ralphgen.runtime import tasks
+from ralphgen.runtime.tasks import (
     ESCAPED,
     NULL,
     NUMBERS,
@@ -168,9 +168,9 @@ def test_no_stored_text_is_dropped_in_silence(stored: str) -> None:
 
 
 def test_each_column_gets_the_format_that_it_has_always_had() -> None:
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d", rows.today())
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", rows.now())
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", rows.now_offset())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", tasks.today())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", tasks.now())
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", tasks.now_offset())
 
 
 def test_the_clock_is_read_in_utc() -> None:
@@ -179,7 +179,7 @@ def test_the_clock_is_read_in_utc() -> None:
     The clock of whole seconds turns a few milliseconds after the fine one.
     """
     before = (datetime.now(UTC) - timedelta(seconds=1)).isoformat(timespec="seconds")
-    moments = [rows.now_offset(), rows.now().replace("Z", "+00:00")]
+    moments = [tasks.now_offset(), tasks.now().replace("Z", "+00:00")]
     after = datetime.now(UTC).isoformat(timespec="seconds")
 
     assert all(before <= moment <= after for moment in moments)

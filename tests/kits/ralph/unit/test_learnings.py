@@ -20,7 +20,7 @@ from ralphgen.kits.ralph.server.learnings import (
     sanitised,
 )
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks.rows import ESCAPED, UNREADABLE, encode
+from ralphgen.runtime.tasks import ESCAPED, UNREADABLE, encode
 
 NOW = "2026-02-10T17:56:00+00:00"
 LATER = "2026-02-11T08:00:00+00:00"

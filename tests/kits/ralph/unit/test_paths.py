@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.runtime.tasks.rows import LONGEST_PATH, is_noise, normalise, path_problem
+from ralphgen.runtime.tasks import LONGEST_PATH, is_noise, normalise, path_problem
 
 PATHS = st.lists(
     st.sampled_from(["a", "..", ".", "", "a..b", "~", "C:", "x y"]) | st.text(max_size=5),
