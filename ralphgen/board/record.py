@@ -17,7 +17,7 @@ from ralphgen.ledger import record as ledger
 from ralphgen.ledger.record import HIDDEN, CheckRecord, JournalEntry, SessionRecord
 from ralphgen.ledger.tables import VERSION, state_of
 from ralphgen.runtime.engine.ledger import DONE, MET
-from ralphgen.runtime.tasks import claims, decode_strings
+from ralphgen.runtime.tasks import claims, decode_strings, rows_by_id
 from ralphgen.runtime.tasks.status import IMPORTED, OVERRULED, RESTORED
 
 Row = Mapping[str, Any]
@@ -206,7 +206,7 @@ def _needed(rows: Rows, stored: object) -> list[Neighbour] | None:
     if needed is None:
         return None
     ids = [*dict.fromkeys(needed)][:NEIGHBOURS]
-    known = claims.rows_by_id(rows.connection, rows.stored, ids, ["title", "status"])
+    known = rows_by_id(rows.connection, rows.stored, ids, ["title", "status"])
     unmerged = claims.unmerged_tasks(rows.connection, rows.stored, known)
     found = []
     for one in ids:

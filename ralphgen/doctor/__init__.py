@@ -45,7 +45,8 @@ from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.work_tree import WRITTEN, ignoring_lines, tree_files, untracked_files
 from ralphgen.runtime.own_tools.child import OPTION
 from ralphgen.runtime.processes.secrets import passed_on
-from ralphgen.runtime.tasks.claims import live_claims, needed_tasks, stale_tasks
+from ralphgen.runtime.tasks import needed_tasks
+from ralphgen.runtime.tasks.claims import live_claims, stale_tasks
 from ralphgen.sessions.create import require_server, run_to_end
 from ralphgen.spelling import sql_name
 

@@ -29,8 +29,8 @@ from ralphgen.runtime.files.checkout import TreeError, TreeGit, unlike_commit, w
 from ralphgen.runtime.files.main_tree import PROTECTED, RALPH, pattern_of, repository_of
 from ralphgen.runtime.files.work_tree import protected_now
 from ralphgen.runtime.system import launched_session
-from ralphgen.runtime.tasks import task_row
-from ralphgen.runtime.tasks.claims import met, prerequisites
+from ralphgen.runtime.tasks import prerequisites, task_row
+from ralphgen.runtime.tasks.claims import met
 from ralphgen.runtime.tasks.status import checks_for, listed
 from ralphgen.sessions.snapshot import worktree_git
 from ralphgen.sessions.store import CONTEXT, session_folder

@@ -28,15 +28,8 @@ from ralphgen.loop.merges import SHORT, MergeQueue, inverse_of, merge_in_memory
 from ralphgen.project.database import open_database, opened_database, shared_connections
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files.main_tree import RALPH
-from ralphgen.runtime.tasks import Ralphgen
-from ralphgen.runtime.tasks.claims import (
-    Claim,
-    dependents,
-    drop_merge,
-    holder_of,
-    other_claim,
-    rows_by_id,
-)
+from ralphgen.runtime.tasks import Ralphgen, rows_by_id
+from ralphgen.runtime.tasks.claims import Claim, dependents, drop_merge, holder_of, other_claim
 from ralphgen.sessions.create import project_items
 from ralphgen.sessions.questions import User, schema_of_tasks
 from ralphgen.sessions.reviews import (

@@ -16,7 +16,7 @@ from ralphgen.project.model import Schema
 from ralphgen.project.root import has_database
 from ralphgen.runtime.engine.ledger import MARKER, MET, close_session
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.tasks import assignment, claims
+from ralphgen.runtime.tasks import assignment, claims, needed_tasks
 from ralphgen.runtime.tasks.assignment import (
     ASKED,
     BROKEN,
@@ -27,14 +27,7 @@ from ralphgen.runtime.tasks.assignment import (
     RUN_ENDED,
     UNAVAILABLE,
 )
-from ralphgen.runtime.tasks.claims import (
-    NO_FILTER,
-    Claim,
-    TaskFilter,
-    all_claims,
-    is_live,
-    needed_tasks,
-)
+from ralphgen.runtime.tasks.claims import NO_FILTER, Claim, TaskFilter, all_claims, is_live
 from ralphgen.runtime.tasks.merges import QueuedMerge
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim

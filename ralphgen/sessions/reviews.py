@@ -10,12 +10,11 @@ from ralphgen.kits.ralph.rows import new_statuses, stored_tables, writing_tasks
 from ralphgen.project.database import open_database
 from ralphgen.runtime.engine.ledger import DONE, MET, moment
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks import Tables, comments, task_row
+from ralphgen.runtime.tasks import Tables, comments, rows_by_id, task_row
 from ralphgen.runtime.tasks.claims import (
     PENDING,
     next_tasks,
     other_claim,
-    rows_by_id,
     unmerged_tasks,
     user_order,
 )

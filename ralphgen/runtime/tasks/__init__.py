@@ -35,6 +35,8 @@ INTEGERS = "integers"  # a JSON list of integers, as text
 OBJECTS = "objects"  # a JSON list of objects, as text
 DISCIPLINE = "discipline"  # the name of a discipline, or nothing
 LISTED = 20  # names in a refusal
+CHUNK = 500  # ids in one statement
+LIMIT = 2**63  # of the ids that SQLite can hold
 DATABASE = ".ralph/db/ralph.db"
 
 
@@ -615,3 +617,31 @@ class Ralphgen:
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
+
+
+def needed_tasks(stored: object) -> list[int] | None:
+    """Return the ids in a stored `depends_on`, None if it is unreadable."""
+    if stored is None or stored == "[]":
+        return []
+    found = decode_integers(stored)
+    return list(found.values) if found.readable else None
+
+
+def prerequisites(stored: object) -> list[int]:
+    """Return the ids in a stored `depends_on`, none if it is unreadable."""
+    return list(decode_integers(stored).values)
+
+
+def rows_by_id(
+    database: Snapshot, tables: Tables, ids: Iterable[int], columns: Sequence[str]
+) -> dict[int, Any]:
+    """Return the columns of the existing tasks among `ids`; one statement for 500 ids."""
+    tasks = tables.tasks
+    wanted = sorted({task for task in ids if -LIMIT <= task < LIMIT})
+    rows: dict[int, Any] = {}
+    for at in range(0, len(wanted), CHUNK):
+        part = wanted[at : at + CHUNK]
+        marks = ", ".join("?" * len(part))
+        sql = tasks.select(["id", *columns], f"WHERE id IN ({marks})")
+        rows.update({row[0]: row[1:] for row in database.rows(sql, part)})
+    return rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..engine.ledger import DONE, close_session, moment
 from ..errors import one_line
-from . import Ralphgen, task_row, today
+from . import Ralphgen, needed_tasks, task_row, today
 from .claims import (
     BLOCKED,
     CLOSED,
@@ -15,7 +15,6 @@ from .claims import (
     claim_of,
     is_live,
     met,
-    needed_tasks,
     next_tasks,
     release,
     take,

@@ -17,7 +17,7 @@ from ..errors import StartError, ToolError, one_line
 from ..policy import FULL
 from ..system import is_below_launch
 from ..values import shortened
-from . import decode_integers, plain
+from . import CHUNK, LIMIT, decode_integers, needed_tasks, plain, prerequisites, rows_by_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -472,8 +472,6 @@ def _start_of(pid: int) -> str:
     return "ended" if words[0] in _ENDED else words[_STARTED_AT].decode("ascii")
 
 
-CHUNK = 500  # ids in one statement
-LIMIT = 2**63  # of the ids that SQLite can hold
 LISTED = 20  # ids in a refusal
 SHOWN = 1_000  # dependents of one task
 EXAMINED = 5_000  # dependents to examine for whether they still wait: a tenth of a second
@@ -724,14 +722,6 @@ def _place(cursor: str | None) -> Order:
     return rank, second if rank < 0 else -second, int(found[3])
 
 
-def needed_tasks(stored: object) -> list[int] | None:
-    """Return the ids in a stored `depends_on`, None if it is unreadable."""
-    if stored is None or stored == "[]":
-        return []
-    found = decode_integers(stored)
-    return list(found.values) if found.readable else None
-
-
 def _rank(priority: object) -> int:
     name = str(plain(priority)).lower()
     return PRIORITIES.index(name) if name in PRIORITIES else len(PRIORITIES)
@@ -743,11 +733,6 @@ def unknown_cursor(cursor: str) -> ToolError:
         f'invalid cursor {shortened(cursor)}: use "next_cursor" of a page, or '
         "omit it to start at the beginning"
     )
-
-
-def prerequisites(stored: object) -> list[int]:
-    """Return the ids in a stored `depends_on`, none if it is unreadable."""
-    return list(decode_integers(stored).values)
 
 
 def prerequisite_lists(stored: Sequence[object]) -> list[list[int] | None]:
@@ -766,21 +751,6 @@ def prerequisite_lists(stored: Sequence[object]) -> list[list[int] | None]:
         texts, lists = {}, []
     known: dict[int, list[int]] = dict(zip(texts, lists, strict=True))
     return [known[at] if at in known else needed_tasks(text) for at, text in enumerate(stored)]
-
-
-def rows_by_id(
-    database: Snapshot, tables: Tables, ids: Iterable[int], columns: Sequence[str]
-) -> dict[int, Any]:
-    """Return the columns of the existing tasks among `ids`; one statement for 500 ids."""
-    tasks = tables.tasks
-    wanted = sorted({task for task in ids if -LIMIT <= task < LIMIT})
-    rows: dict[int, Any] = {}
-    for at in range(0, len(wanted), CHUNK):
-        part = wanted[at : at + CHUNK]
-        marks = ", ".join("?" * len(part))
-        sql = tasks.select(["id", *columns], f"WHERE id IN ({marks})")
-        rows.update({row[0]: row[1:] for row in database.rows(sql, part)})
-    return rows
 
 
 def unmerged_tasks(

@@ -26,16 +26,8 @@ from ..errors import ToolError
 from ..policy import FULL
 from ..system import is_below_launch
 from ..values import shortened
-from . import plain, task_row, today
-from .claims import (
-    dependents,
-    follow_status,
-    forget,
-    prerequisites,
-    rows_by_id,
-    unblocked,
-    unmerged_tasks,
-)
+from . import plain, prerequisites, rows_by_id, task_row, today
+from .claims import dependents, follow_status, forget, unblocked, unmerged_tasks
 from .comments import delete_all, write
 
 TYPE_CHECKING = False

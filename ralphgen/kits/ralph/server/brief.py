@@ -12,8 +12,7 @@ import re
 
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.tasks import comments, refuse_unknown
-from ralphgen.runtime.tasks.claims import rows_by_id
+from ralphgen.runtime.tasks import comments, refuse_unknown, rows_by_id
 from ralphgen.runtime.values import shortened
 
 from .features import learnings_of

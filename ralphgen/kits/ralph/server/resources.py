@@ -8,8 +8,8 @@ import re
 
 from ralphgen.runtime.encoding import write_json
 from ralphgen.runtime.errors import NotThereError, ToolError
-from ralphgen.runtime.tasks import comments, plain, refuse_unknown
-from ralphgen.runtime.tasks.claims import LIMIT, SHOWN, dependents, rows_by_id
+from ralphgen.runtime.tasks import LIMIT, comments, plain, refuse_unknown, rows_by_id
+from ralphgen.runtime.tasks.claims import SHOWN, dependents
 from ralphgen.runtime.values import (
     AROUND,
     LONG_TEXT_IN_LIST,

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from ralphgen.runtime.engine.ledger import MET, is_done
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks import decode_strings, plain, today
-from ralphgen.runtime.tasks.claims import (
-    all_claims,
-    follow_status,
-    forget,
-    met,
-    prerequisites,
-    refuse_claimed,
-    rows_by_id,
-)
+from ralphgen.runtime.tasks import decode_strings, plain, prerequisites, rows_by_id, today
+from ralphgen.runtime.tasks.claims import all_claims, follow_status, forget, met, refuse_claimed
 from ralphgen.runtime.tasks.status import add_task
 
 from .tasks import refuse_unknown_homes

@@ -14,9 +14,17 @@ from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL, WITHIN
 from ralphgen.runtime.statements import stating
 from ralphgen.runtime.system import is_below_launch
-from ralphgen.runtime.tasks import Changes, comments, plain, refuse_blank, refuse_unknown, today
-from ralphgen.runtime.tasks.claims import (
+from ralphgen.runtime.tasks import (
     LIMIT,
+    Changes,
+    comments,
+    plain,
+    refuse_blank,
+    refuse_unknown,
+    rows_by_id,
+    today,
+)
+from ralphgen.runtime.tasks.claims import (
     SHOWN,
     UNKNOWN,
     add_holders,
@@ -29,7 +37,6 @@ from ralphgen.runtime.tasks.claims import (
     ready_page,
     refusal_of,
     refuse_claimed,
-    rows_by_id,
     unknown_cursor,
     unmerged_tasks,
     unreadable_dependents,
