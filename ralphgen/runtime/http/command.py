@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..kit import Kit
+    from .app import Verifier
     from .sessions import Kits
-    from .tokens import Verifier
 
     Settings = Mapping[str, Any]  # the values of the emitted module `http_settings`
 
@@ -97,7 +97,7 @@ def _parse(arguments: Sequence[str], kits: Sequence[str]) -> HttpCommand:
 
 
 def _verifier(folder: str, settings: Settings) -> Verifier:
-    from .tokens import Keys, Verifier
+    from .app import Keys, Verifier
 
     variable = settings["key_env"]
     text = os.environ.get(variable, "")
@@ -189,10 +189,9 @@ def _begin_revocations(folder: str, settings: Settings) -> None:
 
 def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metrics: Any) -> Any:
     """Return a function that makes the app of a process; its imports are loaded now."""
-    from .app import Hosts, HttpApp, Places, Rates
+    from .app import Bearer, Hosts, HttpApp, Places, Rates
     from .fleet import Fleet
     from .sessions import OpenSessions
-    from .tokens import Bearer
 
     url = urlsplit(settings["url"])
     _, listed, place = _revocations(kits.folder, settings)

@@ -60,8 +60,8 @@ if TYPE_CHECKING:
 
     from ..engine import Database
     from ..tasks.merges import QueuedMerge
+    from .app import Verifier
     from .sessions import Kits
-    from .tokens import Verifier
 
     Facts = dict[str, Any]
 

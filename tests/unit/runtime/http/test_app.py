@@ -12,10 +12,9 @@ import pytest
 from ralphgen.runtime.engine.sqlite.revocations import RevokedSessions, create
 from ralphgen.runtime.errors import ContextError, StartError
 from ralphgen.runtime.http import app as app_module
-from ralphgen.runtime.http.app import Hosts, HttpApp, Places, Rates
+from ralphgen.runtime.http.app import Bearer, Hosts, HttpApp, Keys, Places, Rates, Verifier
 from ralphgen.runtime.http.metrics import Metrics
 from ralphgen.runtime.http.sessions import Kits, OpenSessions
-from ralphgen.runtime.http.tokens import Bearer, Keys, Verifier
 
 KEY = "0123456789abcdef0123456789abcdef"
 URL = "https://mcp.example.com/mcp"

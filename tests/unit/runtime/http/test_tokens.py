@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ralphgen.runtime.errors import StartError
-from ralphgen.runtime.http.tokens import Keys, TokenError, Verifier
+from ralphgen.runtime.http.app import Keys, TokenError, Verifier
 
 KEY = "0123456789abcdef0123456789abcdef"
 URL, PROJECT, POLICY = "https://mcp.example.com/mcp", "project", "policy"
