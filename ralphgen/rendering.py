@@ -177,15 +177,15 @@ def _kit(kit: KitPlan, engine: str, structured: Structured) -> Files:
 def _options(kit: KitPlan, structured: Structured) -> Iterator[str]:
     """Yield the optional parts of a kit, each as a line with one argument of `Kit`."""
     named: dict[str, tuple[bool, Value]] = {
-        "prompts": (kit.prompts, f"runtime.{kit.key}.prompts.prompts"),
-        "brief": (kit.brief, f"runtime.{kit.key}.prompts.brief"),
+        "prompts": (bool(kit.prompts), f"runtime.{kit.key}.{kit.prompts}.prompts"),
+        "brief": (kit.brief, f"runtime.{kit.key}.{kit.prompts}.brief"),
         "connected": (kit.connected, Name("connected")),
         "resources": (kit.resources, f"runtime.{kit.key}.resources.RESOURCES"),
         "row_tables": (
             bool(kit.row_resources),
             Lines([Name(f"{module}.{data}") for module, data in kit.row_resources]),
         ),
-        "services": (kit.services, f"runtime.{kit.key}.services.SERVICES"),
+        "services": (bool(kit.services), f"runtime.{kit.key}.{kit.services}.SERVICES"),
         "skill": (kit.skill is not None, f"{kit.key}.skill"),
         "refusals": (kit.refusals != "result", kit.refusals),
         "logs_refusals": (kit.logs_refusals, True),

@@ -285,9 +285,10 @@ class KitPlan:
     JSON. `logs_refusals` writes one log line for each refused call. `version` is the server's
     version, if it is not ralphgen's. `skill` is the kit's Agent Skill. `proves` is whether its
     tasks need the project's checks, `has_database` whether its workspace uses the database.
-    `prompts`, `resources` and `services` are whether the kit's server has such a module. The rows
-    of the tables in `row_resources` (module of the tools, constant there) are resources, too.
-    `brief` is whether `prompts` has a function of this name, for the brief of a session;
+    `prompts` and `services` are the modules of the kit's server with the function `prompts` and the
+    constant `SERVICES`, and `resources` is whether it has a module of this name. The rows of the
+    tables in `row_resources` (module of the tools, constant there) are resources, too. `brief` is
+    whether the module of `prompts` has a function of this name, for the brief of a session;
     `connected` is whether `workspace` has such a function, for a new client. `http` is how the kit
     works over HTTP; it is None if the kit needs the project's files, and so their machine.
     `warnings` are sentences for the user.
@@ -313,12 +314,12 @@ class KitPlan:
     skill: SkillPlan | None = None
     proves: bool = False
     has_database: bool = False
-    prompts: bool = False
+    prompts: str = ""
     brief: bool = False
     connected: bool = False
     resources: bool = False
     row_resources: tuple[tuple[str, str], ...] = ()
-    services: bool = False
+    services: str = ""
     http: HttpUse | None = None
     warnings: Names = ()
 
