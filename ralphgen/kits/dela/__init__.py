@@ -285,7 +285,7 @@ def plan_dela(project: ProjectFacts) -> KitPlan:
             for tool in TOOLS
         )
     named = project.done is not None and any(check.dela for check in project.done.checks)
-    return replace(SERVER, settings=settings, tools=tools, services="services" if named else "")
+    return replace(SERVER, settings=settings, tools=tools, services="tasks" if named else "")
 
 
 def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:

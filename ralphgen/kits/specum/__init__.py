@@ -283,7 +283,7 @@ SERVER = KitPlan(
     tools=TOOLS,
     server=f"{PACKAGE}.server",
     logs_refusals=True,
-    prompts="prompts",
+    prompts="workspace",
     skill=SKILL,
 )
 

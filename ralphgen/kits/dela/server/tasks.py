@@ -1,4 +1,4 @@
-"""The tools that find tasks and start them."""
+"""The tools that find tasks and start them, and the command of a task for other kits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import _thread
 import os
 
 from ralphgen.runtime.deferred import DeferredResult, report_progress
-from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.errors import RefusedError, ToolError, one_line
 from ralphgen.runtime.processes import RUNNING, FullError, NotRunningError, Pipes
 from ralphgen.runtime.processes.secrets import passed_on
 from ralphgen.runtime.values import page
@@ -216,3 +216,23 @@ def _position(cursor: str | None, count: int) -> int:
             "Use the 'next_cursor' of the previous page, or omit 'cursor'",
         )
     return int(cursor)
+
+
+def task_command(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return how the task `unique_name` is run: `argv`, `cwd` and additional variables `env`.
+
+    The allowlist does not apply, because naming the task in the settings is the permission. Raises
+    `ToolError` if the task does not exist or its runner is unavailable.
+    """
+    try:
+        task, folder = find_task_above(dela, arguments["unique_name"], dela.root)
+        check_name(task)
+        if not dela.runners.available(task, folder, again=True):
+            raise runner_unavailable(task.runner, task.unique_name, HINTS[task.runner])
+    except RefusedError as error:
+        raise ToolError(str(error)) from error
+    forced = FORCED.get(task.runner, {})
+    return {"argv": command_of(task, folder, []), "cwd": folder, "env": dict(forced)}
+
+
+SERVICES = {"task_command": task_command}

@@ -1,13 +1,19 @@
-"""The workspace of the ralph tools: the directory of the project, its database and the session."""
+"""The workspace of the ralph tools: the directory of the project, its database and the session.
+
+It refuses a database with another schema than that for which the server was generated.
+"""
 
 from __future__ import annotations
 
 import _thread
 import time
 
+from ralphgen.runtime.engine import REDEFINED, differences, fold, recorded_tables
+from ralphgen.runtime.engine import refuse_migrated as refuse_changes
+from ralphgen.runtime.engine import refuse_unlike as refuse_other_schema
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.kit import OpenProject, instruction_lines
-from ralphgen.runtime.loader import is_known
+from ralphgen.runtime.loader import is_known, remember
 from ralphgen.runtime.session import is_same
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.statements import stating
@@ -15,21 +21,20 @@ from ralphgen.runtime.tasks import refuse_unknown, task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
 
     from ralphgen.runtime.engine import Database, Journal
     from ralphgen.runtime.engine.ledger import Moved
+    from ralphgen.runtime.kit import Tool
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.tasks import Tables
+    from ralphgen.runtime.tasks import StoredTable, Tables
 
     from .checks import CheckRun
 
     Run = Callable[["Workspace", dict[str, Any]], dict[str, Any]]
-    from collections.abc import Collection, Iterator
 
-    from ralphgen.runtime.kit import Tool
-
+    Found = dict[str, list[dict[str, Any]]]
 
 SOON = 1.0  # seconds in which a server takes its session's claim into its hands
 
@@ -133,7 +138,6 @@ class Workspace(OpenProject):
         return task_row(self.database, self.tables, task, columns)
 
     def _refuse_migrated(self) -> None:
-        from .moved_schema import refuse_migrated
 
         refuse_migrated(self, self.folder)
         self._own_code = self.database.sql.own_code(self.database)
@@ -168,8 +172,6 @@ class Workspace(OpenProject):
 
     def _refuse_another(self) -> None:
         if not is_known(self._definitions):
-            from .moved_schema import refuse_unlike
-
             refuse_unlike(self, self.folder, self._manifest, self._definitions)
 
         def look() -> None:
@@ -385,3 +387,78 @@ def shown_name(text: str) -> str:
     """Return a name on one line; a very long one is cut."""
     shown = one_line(text)
     return shown if len(shown) <= NAME else f"{shown[:NAME]}…"
+
+
+def refuse_unlike(
+    workspace: Workspace, folder: str, manifest: Mapping[str, Any], definitions: str
+) -> None:
+    """Raise `StartError`, naming the columns, if the server was generated for other ones.
+
+    `folder` is that of the server. Without a difference, the digest of `definitions` is recorded.
+    """
+    database = workspace.database
+    also, reads = _further(manifest), manifest["schema"].get("reads", {})
+    found = workspace.read_at_start(lambda: database.tables(also))
+    gone = workspace.read_at_start(lambda: database.missing_columns(reads))
+    views = workspace.read_at_start(lambda: database.views_digest(also))
+    if refuse_other_schema("ralph", folder, manifest["schema"], found, gone, views):
+        remember(definitions)
+
+
+def refuse_migrated(workspace: Workspace, folder: str) -> None:
+    """Raise `ToolError` if a column that the tools use has changed."""
+    manifest = read_manifest(folder)
+    tables, also, hide = workspace.tables, _further(manifest), manifest["schema"]["hide"]
+    found = workspace.database.tables(also)
+    built_for = recorded_tables(folder)
+    before, after = _in_use(tables, built_for), _in_use(tables, found)
+    for name in also:
+        known = {column["name"] for column in built_for.get(name, ())}
+        before[name] = built_for.get(name, [])
+        after[name] = [column for column in found.get(name, ()) if column["name"] in known]
+    moved = [*differences(before, after, hide), *_gone(tables, found)]
+    expected = manifest["schema"].get("views", "")
+    if not moved and workspace.database.views_digest(also) != expected:
+        moved.append(REDEFINED)
+    refuse_changes(moved)
+
+
+def _further(manifest: Mapping[str, Any]) -> list[str]:
+    """Return the names of the tables and views with tools of the kit tables."""
+    named: list[str] = manifest["schema"].get("tables", [])
+    return named
+
+
+def _in_use(tables: Tables, found: Found) -> Found:
+    """Return the columns that the tools use, of some tables."""
+    from ralphgen.runtime.engine.ledger import MARKER
+
+    used = _used(tables)
+    own = {MARKER: found[MARKER]} if tables.ledger and MARKER in found else {}
+    return own | {
+        table.name: [
+            column
+            for column in found[table.name]
+            if column["name"] in table or fold(column["name"]) in table
+        ]
+        for table in used
+        if table.name in found
+    }
+
+
+def _gone(tables: Tables, found: Found) -> Iterator[str]:
+    """Yield a sentence for each missing column that the tools use.
+
+    The facts next to the server do not help: it can be regenerated during the session.
+    """
+    for table in _used(tables):
+        names = {fold(column["name"]) for column in found.get(table.name, ())}
+        for column in table.columns:
+            if names and fold(column) not in names:
+                yield f'column "{table.name}.{column}" is gone'
+
+
+def _used(tables: Tables) -> list[StoredTable]:
+    """Return the tables that the tools use."""
+    named = (tables.tasks, tables.features, tables.disciplines, tables.comments, tables.metadata)
+    return [table for table in named if table is not None]

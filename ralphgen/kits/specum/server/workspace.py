@@ -1,4 +1,7 @@
-"""The shared state of the spec tools: folder, specs and prompt texts; and the instructions."""
+"""The shared state of the spec tools: folder, specs and prompt texts; instructions and prompts.
+
+Each prompt starts a phase: it leads to the tool with the instructions.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,20 @@ import os
 import time
 
 from ralphgen.runtime.deferred import take_time
-from ralphgen.runtime.errors import StartError, ToolError
+from ralphgen.runtime.errors import NotThereError, StartError, ToolError
 from ralphgen.runtime.files import path_within, read_file, reason
-from ralphgen.runtime.kit import project_places, root_of_settings, standard_instructions
+from ralphgen.runtime.kit import Prompt, project_places, root_of_settings, standard_instructions
 
-from .store import FOLDER, Specs
+from .store import FOLDER, Specs, problem_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from ralphgen.runtime.kit import Offer, Tool
     from ralphgen.runtime.policy import BoundArgument
     from ralphgen.runtime.session import Session
-
 
 OVERRIDES = ".ralph/specum"
 LONGEST = 16_000  # characters of a custom text in the project
@@ -169,4 +171,57 @@ def instructions(session: Session, tools: Sequence[Tool]) -> str:
         for tool in tools:
             if tool.name == "ralph_implement":
                 return text.replace(tool.instruction, OWN_TASK)
+    return text
+
+
+PHASES = {
+    "research": "Research the goal of a spec.",
+    "requirements": "Write the requirements of a spec.",
+    "design": "Design the solution of a spec.",
+    "tasks": "Split a spec into small tasks.",
+}
+SPEC = {"spec_name": "Spec name (defaults to the current spec)."}
+IMPLEMENT = (
+    "Call ralph_implement, do the task it returns as instructed, and call it again until it "
+    "returns ALL_TASKS_COMPLETE or reports a blocked task."
+)
+
+IMPLEMENT_ONE = (
+    "Call ralph_implement to get this session's task, do it as instructed, and stop when it is "
+    "done or blocked."
+)
+
+
+def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
+    """Return one prompt for each phase whose tool the session sees."""
+    seen = {tool.name: tool.properties for tool in tools}
+    found = [
+        Prompt(
+            phase,
+            description,
+            arguments=SPEC if "spec_name" in seen[f"ralph_{phase}"] else {},
+            text=_leading(phase, completes="ralph_complete_phase" in seen),
+        )
+        for phase, description in PHASES.items()
+        if f"ralph_{phase}" in seen
+    ]
+    if "ralph_implement" in seen:
+        description, said = ("Do the tasks of the current spec in order.", IMPLEMENT)
+        if on_one_task(session):
+            description, said = "Do this session's task.", IMPLEMENT_ONE
+        found.append(
+            Prompt("implement", description, arguments={}, text=lambda _specum, _given: said)
+        )
+    return found
+
+
+def _leading(phase: str, *, completes: bool) -> Callable[[Specum, Mapping[str, str]], str]:
+    def text(_specum: Specum, given: Mapping[str, str]) -> str:
+        name = given.get("spec_name", "")
+        if name and (problem := problem_of(name)):
+            raise NotThereError(problem)
+        of_spec = f' with spec_name "{name}"' if name else ""
+        end = " Then record the finished phase as described there." if completes else ""
+        return f"Call ralph_{phase}{of_spec} and follow its instructions.{end}"
+
     return text
