@@ -41,6 +41,7 @@ from ralphgen.loop.kept import drop_kept, kept_branches
 from ralphgen.loop.revert import preview, take_out, then_of, undo_work
 from ralphgen.project.database import open_database
 from ralphgen.project.root import project_place
+from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL, NOTHING
 from ralphgen.runtime.tasks import decode_integers, decode_strings, plain
 from ralphgen.sessions import reviews
@@ -246,10 +247,12 @@ class TaskActions:
 
         def revert() -> ActionResult:
             commit = take_out(self.root, task, session, note, say=_ignore_message)
-            return ActionResult(True, f"#{task} sent back; the code is reverted as {commit[:7]}")
+            code = f"the code is reverted as {commit[:7]}" if commit else "its code was out already"
+            return ActionResult(True, f"#{task} sent back; {code}")
 
         self._begin(task, revert, "the work was not sent back")
-        return ActionResult(True, f"#{task}: taking the code out; its checks run first")
+        said = f"#{task}: taking the code out; its checks run first"
+        return ActionResult(True, said, then=f"/tasks/{task}")  # nothing is decided yet
 
     def answer(self, task: int, form: Form) -> ActionResult:
         """Answer the open question of a task with an option or a text."""
@@ -332,7 +335,7 @@ class TaskActions:
         elif kind == "undo":
             values["work"] = preview(self.root, self._finished_by(task))
         elif kind == "send-back":
-            with suppress(RalphgenError):  # finished by no session on record
+            with suppress(RalphgenError, ToolError):  # such as finished by no session on record
                 values["work"] = preview(self.root, self._finished_by(task))
         elif kind == "status":
             rules = self.schema(SET_STATUS).get("properties", {})

@@ -36,6 +36,7 @@ from ralphgen.sessions.reviews import (
     UNDONE,
     record_undone,
     refuse_note,
+    refuse_unfinished,
     send_back,
     statuses_of_new,
     tables_of_tasks,
@@ -183,15 +184,18 @@ def undo_work(
 def take_out(root: Path, task: int, session: str, note: str, *, say: Say) -> str:
     """Take a session's work on a task out of its branch, and send the task back with a note.
 
-    The rows of the session remain. Returns the revert commit. Raises `ProjectError` before any
-    change as `undo_work`, and if there is no merge to revert; and `UsageError` for an invalid note.
+    The rows of the session remain. Returns the revert commit, which an interrupted attempt may have
+    made; empty if the branch lacked the changes already. Raises `ProjectError` before any change as
+    `undo_work`, and if there is no merge to revert or the task is not done; and `UsageError` for an
+    invalid note. If the task gets another status meanwhile, the revert and the note are recorded.
     """
     refuse_note(note)
-    if not _permitted(preview(root, session)).takes_code:
+    refuse_unfinished(root, task)
+    if not _permitted(preview(root, session)).commit:
         raise ProjectError(f"the work on task {task} has no merge to revert")
 
     def finish(found: WorkPreview) -> str:
-        send_back(root, task, note, found.reverted)
+        send_back(root, task, note, found.reverted or None)
         return found.reverted
 
     return _ended(root, session, (True, ""), finish, say, lambda _shown: False)

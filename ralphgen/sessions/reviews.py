@@ -59,26 +59,40 @@ def accept(root: Path, tasks: Sequence[int]) -> tuple[str, list[int]]:
 def send_back(root: Path, task: int, note: str, reverts: str | None = None) -> str:
     """Send the finished work on a task back as the user, and return the session of the decision.
 
-    The task becomes pending and the first of all, and the note a comment. `reverts` is the commit
-    that took the work out of its branch, if one did. Raises `UsageError` for
-    an invalid note, and `ProjectError` if the task is not done or a session works on it.
+    The task becomes pending and the first of all, and the note a comment. Raises `UsageError` for
+    an invalid note, and `ProjectError` if the task is not done or a session works on it. `reverts`
+    is the commit that took the work out of its branch: it and the note are recorded in any case.
     """
     refuse_note(note)
     with _deciding(root, "send-back") as (database, tables, user):
 
-        def work() -> None:
-            _refuse_unfinished(database, tables, task, "sent back")
+        def work() -> str:
+            (now,) = task_row(database, tables, task, ["status"])
+            if reverts is None:
+                _refuse_unfinished(database, tables, task, "sent back")
+            is_free = now == DONE and other_claim(database, tables, user, task) is None
             database.journal(
                 user.session_id, {"recipe": user.recipe}, lambda: "send-back", ends_with_writes=True
             ).begin()
             _record(database, user, task, _finished_by(database, task), SENT_BACK, note, reverts)
             if tables.comments is not None:
                 comments.write(database, tables, user, task, {"body": note}, author=user.name)
-            move(database, tables, user, task, PENDING, force=lambda: False)
-            _place_at(database, tables, task, 1)
+            if reverts is None or is_free:
+                move(database, tables, user, task, PENDING, force=lambda: False)
+                _place_at(database, tables, task, 1)
+                return PENDING
+            return str(now)
 
-        database.writing(work)
+        status = database.writing(work)
+        if reverts is not None and status != PENDING:
+            raise ToolError(f"the code is reverted as {reverts[:7]}, but task {task} is {status}")
         return user.session_id
+
+
+def refuse_unfinished(root: Path, task: int) -> None:
+    """Raise `ProjectError` if the work on a task is not finished, so that it cannot go back."""
+    with _deciding(root, "send-back") as (database, tables, _):
+        database.reading(lambda: _refuse_unfinished(database, tables, task, "sent back"))
 
 
 def refuse_note(note: str) -> None:

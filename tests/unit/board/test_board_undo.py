@@ -11,6 +11,8 @@ from engines import ENGINES
 from mornings import morning_on
 from proved_projects import git
 
+from ralphgen.loop import revert
+
 pytestmark = pytest.mark.slow
 
 
@@ -83,6 +85,40 @@ def test_work_is_sent_back_and_its_code_taken_out(board: Running, root: Path) ->
     reverted = git(root, "rev-parse", "main").strip()
     assert [("sent back", "Use the cache", reverted)] == query(root, sql)
     assert "sent the work back, by the commit" in board.get("tasks/38")
+
+
+def test_code_of_work_that_went_back_meanwhile_stays(board: Running, root: Path) -> None:
+    form = {"code": "yes", "note": "Use the cache"}
+    form["session"] = hidden(board.get("tasks/38/send-back?part=dialog"), "session")
+    tip = git(root, "rev-parse", "main")
+    assert board.act("/tasks/38/send-back", {"note": "Too slow"})["ok"]
+    board.act("/tasks/38/send-back", form)
+    assert "task 38 is pending: only finished work can be sent back" in result(board)
+    assert tip == git(root, "rev-parse", "main")
+
+
+def test_an_interrupted_send_back_continues_after_its_revert(
+    board: Running, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = hidden(board.get("tasks/38/send-back?part=dialog"), "session")
+
+    def interrupted(*_: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(revert, "send_back", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            revert.take_out(root, 38, session, "Use the cache", say=lambda _: None)
+    assert "done" == status(root, 38)
+    dialog = board.get("tasks/38/send-back?part=dialog")
+    assert "The code is out of main already" in dialog
+    form = {"session": hidden(dialog, "session"), "code": "yes", "note": "Use the cache"}
+    assert board.act("/tasks/38/send-back", form)["ok"]
+    assert "#38 sent back; the code is reverted as" in result(board)
+    assert "pending" == status(root, 38)
+    reverted = git(root, "rev-parse", "main").strip()
+    sql = "SELECT reverts FROM ralphgen_reviews WHERE task_id = 38"
+    assert [(reverted,)] == query(root, sql)
 
 
 def test_work_that_somebody_else_finished_since_is_not_undone(board: Running, root: Path) -> None:
