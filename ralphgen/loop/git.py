@@ -274,8 +274,12 @@ class Git:
         return [name for name in self.say(*words, "-z").split("\0") if name]
 
     def changed_paths(self, old: str, new: str) -> list[str]:
-        """Return the paths from the top that differ between two trees or commits."""
-        return self.names("diff-tree", "-r", "--name-only", "--no-renames", old, new)
+        """Return the paths from the top that differ between two trees or commits.
+
+        Submodules are among them, whatever `.gitmodules` says: an agent can write that.
+        """
+        words = ("-r", "--name-only", "--no-renames", "--ignore-submodules=none")
+        return self.names("diff-tree", *words, old, new)
 
     def branches(self, pattern: str) -> dict[str, str]:
         """Return the commits of the branches that begin like this, by name."""
@@ -334,7 +338,7 @@ class Git:
 
     @cached_property
     def _signs(self) -> bool:
-        """Whether the settings ask for signed commits."""
+        """Whether the settings asked for signed commits at the first one."""
         asked = self.asked("config", "--type=bool", "--get", "commit.gpgSign")
         return asked.output.strip() == "true"
 

@@ -276,6 +276,16 @@ def test_new_files_of_a_submodule_are_named_and_do_not_reach_the_next_task(
 
 
 @pytest.mark.thorough
+def test_a_changed_submodule_is_listed_whatever_the_tree_says(root: Path) -> None:
+    ignored = '[submodule "sub"]\n\tpath = sub\n\turl = ./sub\n\tignore = all\n'
+    (root / ".gitmodules").write_text(ignored, encoding="utf-8")
+    git(root, "add", ".gitmodules")
+    git(root, "commit", "--quiet", "--message", "ignore the submodule")
+    git(root, "update-index", "--add", "--cacheinfo", f"160000,{base(root)},sub")
+    git(root, "commit", "--quiet", "--message", "a submodule")
+    assert ["sub"] == Git(root).changed_paths("HEAD^", "HEAD")
+
+
 def test_a_task_cannot_change_a_submodule(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "x")])
     git(tree.root, "update-index", "--add", "--cacheinfo", f"160000,{base(root)},sub")
