@@ -141,14 +141,17 @@ def drop_continued(git: Git, task: int, kept: Kept) -> None:
 def forget_merged(git: Git, works: Mapping[int, str]) -> None:
     """Remove the branches, the refs and the kept work of merged tasks, each with its commit."""
     branches = git.branches(f"{BRANCH}*")
-    kept = git.say("for-each-ref", "--format=%(refname)", REF).splitlines()
-    for task, work in works.items():
-        for name, commit in branches.items():
-            if commit == work and name.startswith(f"{BRANCH}{task}"):
-                delete_branch(git, name)
-        if f"{REF}{task}" in kept and (before := read_kept(git, task)) is not None:
-            drop_continued(git, task, before)
+    refs = git.say("for-each-ref", "--format=%(refname)", REF).splitlines()
+    kept = {task: read_kept(git, task) for task in works if f"{REF}{task}" in refs}
+    # First of all: once the merge is on record, another session may begin on its task.
     delete_refs(git, *(f"{ref}{task}" for task in works for ref in (REF, BASE, WORK)))
+    for task, work in works.items():
+        for name in branches:
+            is_left = branches[name] == work and name.startswith(f"{BRANCH}{task}")
+            if is_left and git.commit(f"refs/heads/{name}") == work:
+                delete_branch(git, name)
+        if (before := kept.get(task)) is not None:
+            drop_continued(git, task, before)
 
 
 def start_from_kept(root: Path, tree: Worktree, task: int, say: Say) -> str:

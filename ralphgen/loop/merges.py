@@ -837,11 +837,13 @@ class MergeQueue:
         flaky = next((outcome.flaky for _, outcome in found), "")
         self._rows.land(commits, batch, flaky=flaky)
         works = {one.task: one.work for one, _ in found if one.task is not None}
-        if works:
-            forget_merged(self._git, works)
-        delete_refs(self._git, *(f"{REF}{number}" for number in commits))
-        for entry, outcome in found:
-            self._ended(entry, outcome)
+        try:
+            if works:
+                forget_merged(self._git, works)
+            delete_refs(self._git, *(f"{REF}{number}" for number in commits))
+        finally:
+            for entry, outcome in found:
+                self._ended(entry, outcome)
 
     def _return(self, entry: QueuedMerge, outcome: Failed) -> bool:
         """Return an entry to its task, with its work on a branch; return whether it ended.

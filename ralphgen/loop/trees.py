@@ -274,9 +274,11 @@ def delete_branch(git: Git, branch: str) -> None:
 
 
 def delete_refs(git: Git, *refs: str) -> None:
-    """Delete refs together; there may be none."""
+    """Delete refs, each as far as possible; there may be none."""
     lines = "".join(f"delete {ref}\n" for ref in refs)
-    git.asked("update-ref", "--no-deref", "--stdin", given=lines.encode())
+    if git.asked("update-ref", "--no-deref", "--stdin", given=lines.encode()).code:
+        for ref in refs:  # all but those that cannot be deleted now
+            git.asked("update-ref", "--no-deref", "-d", ref)
 
 
 def submodule_changes(git: Git) -> tuple[list[str], list[str]]:
