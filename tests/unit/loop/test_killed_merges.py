@@ -71,7 +71,8 @@ merged(root, tree, task)
         "close_run",
         "move_base",  # before the branch moved
         "finish",  # before the row was written
-        "delete_branch",
+        "forget_merged",
+        "delete_refs",
     ],
 )
 def test_a_merge_killed_at_any_step_continues_without_loss(root: Path, step: str) -> None:
@@ -87,7 +88,7 @@ def test_a_merge_killed_at_any_step_continues_without_loss(root: Path, step: str
         check=False,
     )
     assert -signal.SIGKILL == done.returncode, done.stderr
-    moved = step in {"finish", "delete_branch"}
+    moved = step in {"finish", "forget_merged", "delete_refs"}
     assert moved == (base(root) != before)
 
     left = left_merges(root)
