@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import re
 import secrets
 import sqlite3
@@ -400,6 +401,7 @@ class Events:
         self._open += 1
         if self._checking is None or self._checking.done():
             self._checking = asyncio.create_task(self._check())
+            self._checking.add_done_callback(_report_failure)
         checking, beat = self._checking, time.monotonic() + BEAT
         try:
             yield ": begin\n\n"
@@ -422,6 +424,11 @@ class Events:
             while self._open:
                 await asyncio.sleep(INTERVAL)
                 await in_thread(self._board.check)
+
+
+def _report_failure(checking: asyncio.Task[None]) -> None:
+    if not checking.cancelled() and (error := checking.exception()) is not None:
+        logging.getLogger("asyncio").error("the board cannot look for changes", exc_info=error)
 
 
 async def in_thread(work: Callable[[], Value]) -> Value:
