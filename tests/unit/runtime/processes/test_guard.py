@@ -132,7 +132,7 @@ def test_without_a_mark_the_groups_of_descendants_are_ended(
     lifeline: Lifeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "TABLE", "/nowhere")
-    leader = sleeper(lifeline, "setsid sleep 600")
+    leader = sleeper(lifeline, "setsid sleep 600 & sleep 600")  # it waits for one in its group
     assert until(lambda: len(guard.with_descendants({leader.pid})) == 2)  # once setsid has run
     found = guard.with_descendants({leader.pid})
     guard.reach(found, b"", signal.SIGTERM)
