@@ -456,10 +456,10 @@ EMPTY: Mapping[str, Any] = {
 
 
 def edit_row(row: "EditedRow | EditedProject") -> Record:
-    """Let the person edit the fields of a row; return the answer of the tool that writes them.
+    """Let the user edit the fields of a row; return the answer of the tool that writes them.
 
-    Raises `RefusalError` for what the tool refuses, and for fields that somebody else has changed
-    meanwhile; what was typed is in a file then, which the last line of the error names.
+    Raises `RefusalError` if the tool refuses a value, or if a field has changed meanwhile. The last
+    line of the error then names a file with the text of the user.
     """
     from ralphgen.agents.edits import ClashError
 

@@ -150,7 +150,6 @@ def add(
 def list_(project: Project = Path(), as_json: Json = False) -> None:
     """List the workers with the state of their tokens."""
     from ralphgen.sessions.workers import list_workers
-    from ralphgen.terminal.console import say
 
     found = [one.as_json() for one in list_workers(_root(project, "list"))]
     if as_json:

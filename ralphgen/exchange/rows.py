@@ -37,7 +37,7 @@ Key = tuple[str, RowKey]
 
 Row = Mapping[str, Value]
 
-_PLAIN = {type(None), str, int, bytes}  # of values that are read as they are
+_PLAIN = {type(None), str, int, bytes}  # types of values that need no conversion
 _WRITTEN = {type(None), str, int}
 _SPELL = json.JSONEncoder(ensure_ascii=False).encode
 _KEYS = {"metadata": "id", "tasks": "id", "task_comments": "id"}

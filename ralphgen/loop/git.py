@@ -16,6 +16,7 @@ from ralphgen.emit.trust import trusted_settings
 from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.project.git import settings_of
 from ralphgen.project.root import FOLDER
+from ralphgen.runtime.files.checkout import CHANGED
 from ralphgen.runtime.files.git import run_git
 from ralphgen.runtime.files.main_tree import linked_tree, repository_of
 from ralphgen.runtime.files.work_tree import GITLINK, nested_repositories
@@ -274,12 +275,8 @@ class Git:
         return [name for name in self.say(*words, "-z").split("\0") if name]
 
     def changed_paths(self, old: str, new: str) -> list[str]:
-        """Return the paths from the top that differ between two trees or commits.
-
-        Submodules are among them, whatever `.gitmodules` says: an agent can write that.
-        """
-        words = ("-r", "--name-only", "--no-renames", "--ignore-submodules=none")
-        return self.names("diff-tree", *words, old, new)
+        """Return the paths from the top that differ between two trees or commits."""
+        return self.names(*CHANGED, old, new)
 
     def branches(self, pattern: str) -> dict[str, str]:
         """Return the commits of the branches that begin like this, by name."""
@@ -338,7 +335,7 @@ class Git:
 
     @cached_property
     def _signs(self) -> bool:
-        """Whether the settings asked for signed commits at the first one."""
+        """Whether commits are signed, by the settings at the time of the first one."""
         asked = self.asked("config", "--type=bool", "--get", "commit.gpgSign")
         return asked.output.strip() == "true"
 

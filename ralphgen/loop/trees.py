@@ -274,10 +274,10 @@ def delete_branch(git: Git, branch: str) -> None:
 
 
 def delete_refs(git: Git, *refs: str) -> None:
-    """Delete refs, each as far as possible; there may be none."""
+    """Delete refs together, or one by one if one of them is locked; ignore missing ones."""
     lines = "".join(f"delete {ref}\n" for ref in refs)
     if git.asked("update-ref", "--no-deref", "--stdin", given=lines.encode()).code:
-        for ref in refs:  # all but those that cannot be deleted now
+        for ref in refs:
             git.asked("update-ref", "--no-deref", "-d", ref)
 
 

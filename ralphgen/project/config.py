@@ -802,9 +802,9 @@ Occasion = Literal["stop", "question", "stuck", "limit"]
 class NotifyConfig(_Strict):
     """`[notify]`: how the loop and `ralphgen notify` send a line of text to the user.
 
-    They run `command`, an argument list in which `{text}` is replaced, or send a POST request to
-    the URL in the variable `url_env`. With `json` its body is an object with the key `text`. `on`
-    lists the occasions on which a loop sends a line.
+    They run `command`, an argument list with the placeholder `{text}`, or send a POST request to
+    the URL in the variable `url_env`. With `json`, its body is an object with the key `text`. A
+    loop sends a line on each occasion in `on`.
     """
 
     command: NotifierCommand | None = None

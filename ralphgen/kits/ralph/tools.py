@@ -134,7 +134,7 @@ RUNNER = "dela"  # the kit whose tasks a check may name
 NO_CHECKS = "its server was generated without [[done.checks]]"
 BECAUSE = typed("because", "string", "Why the user closes it without proof.")
 
-# Checks run where the agent's files are; whoever has done a task says so there too.
+# Checks and `done` need the agent's files, which are not on the server's machine.
 REMOTE = HttpUse((RUN_CHECKS.name,), {"set_task_status": {"status": ("done",)}})
 
 

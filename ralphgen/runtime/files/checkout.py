@@ -52,6 +52,10 @@ class TreeError(Exception):
     """git cannot write or check out a tree."""
 
 
+# Submodules are listed, too, whatever `.gitmodules` says: an agent can write that.
+CHANGED = ("diff-tree", "-r", "--name-only", "--no-renames", "--ignore-submodules=none")
+
+
 class TreeGit:
     """git in one worktree, with an index of ours.
 
@@ -142,7 +146,7 @@ def write_tree(git: TreeGit, base: str) -> tuple[str, set[str]]:
 
 def changed_paths(git: TreeGit, old: str, new: str) -> list[str]:
     """Return the paths from the top that differ between two trees or commits."""
-    return git.names("diff-tree", "-r", "--name-only", "--no-renames", old, new)
+    return git.names(*CHANGED, old, new)
 
 
 def attribute_changes(

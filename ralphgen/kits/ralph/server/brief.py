@@ -1,8 +1,8 @@
 """The brief of a session: the role of its agent, and the context of its task.
 
-Made from the session and the database, in two parts. The system part says who the agent is: its
-discipline, the kind of session, the project, and the project's own words. The task part says what
-there is to do. Prompts, `--describe`, and through it the commands, all take it from here.
+It has two parts, both made from the session and the database. The system part describes the agent:
+its discipline, the kind of session, and the project. The task part describes the work. Prompts and
+`--describe`, which the commands call, return it.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def append(
     task_id: int | None,
     now: str,
 ) -> Appended:
-    """Decide what a new learning is beside those of `learnings`, which stay as they are.
+    """Return how a new learning relates to the stored `learnings`; change none of them.
 
     Texts are alike if they are equal up to white space, or share more than 70 % of their longer
     words. Alike and both with a negation or both without: a duplicate, which is one more hit of

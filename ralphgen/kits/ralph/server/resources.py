@@ -291,9 +291,9 @@ def spelled(kind: str, name: str) -> str:
 
 
 def located(uri: str) -> tuple[str, str | None]:
-    """Return the kind and the name that a URI stands for, None for one that names no row.
+    """Return the kind and the name in a URI; the name is None if the URI is for all rows.
 
-    Raises `NotThereError` for what is no URI of ours.
+    Raises `NotThereError` for other URIs.
     """
     found = re.fullmatch(_SPELLED, uri)
     if found is None:
