@@ -297,7 +297,7 @@ def _text(data: bytes) -> str:
 MOST = 20  # names of a list, before the rest is counted
 
 
-def named(name: str) -> str:
+def literal(name: str) -> str:
     """Return a name as code in Markdown, fenced so that all of it is literal."""
     text = plain(name) or " "
     ticks = max((len(run) for run in re.findall("`+", text)), default=0)
@@ -305,16 +305,16 @@ def named(name: str) -> str:
     return f"{fence} {text} {fence}" if ticks else f"{fence}{text}{fence}"
 
 
-def listed(names: Iterable[str]) -> str:
+def name_list(names: Iterable[str]) -> str:
     """Return the first `MOST` names as a list in a sentence, with the number of the others."""
     every = [*names]
-    shown = ", ".join(map(named, every[:MOST]))
+    shown = ", ".join(map(literal, every[:MOST]))
     return f"{shown} and {len(every) - MOST} more" if len(every) > MOST else shown
 
 
 def markdown(found: Sequence[AuthorityChange], reference: str) -> str:
     """Return the changes since a commit as a comment on a change: gains first, a line each."""
-    lines = [f"## Permissions of agents, compared with {named(reference)}", ""]
+    lines = [f"## Permissions of agents, compared with {literal(reference)}", ""]
     if not found:
         return "\n".join([*lines, "No session can do more or less than before.", ""])
     for title, gain in (("More than before", True), ("Less than before", False)):
@@ -325,8 +325,8 @@ def markdown(found: Sequence[AuthorityChange], reference: str) -> str:
 
 
 def _line(change: AuthorityChange) -> str:
-    who = [f"{listed(change.recipes)}: "] if change.recipes else []
-    who += [f"discipline {listed(change.disciplines)}: "] if change.disciplines else []
+    who = [f"{name_list(change.recipes)}: "] if change.recipes else []
+    who += [f"discipline {name_list(change.disciplines)}: "] if change.disciplines else []
     return f"- {''.join(who)}{change.text}"
 
 
@@ -358,14 +358,14 @@ def changes(before: Authority, after: Authority) -> list[AuthorityChange]:
     found += [AuthorityChange(*said, disciplines=tuple(who)) for said, who in by_discipline.items()]
     loose = loosened_facts(before.done or {}, after.done or NO_RULES)
     found += [
-        AuthorityChange(gain=True, tool="", text=f"proof of done: {named(one)}") for one in loose
+        AuthorityChange(gain=True, tool="", text=f"proof of done: {literal(one)}") for one in loose
     ]
-    of_all = (*_settings(before, after), *_shown(before.shown, after.shown))
+    of_all = (*_settings(before, after), *_diff_words(before.shown, after.shown))
     found += [AuthorityChange(gain, "", text) for gain, text in of_all]
     weighed = {one.tool for one in found if one.gain}
     for tool in before.runs.keys() & after.runs.keys() - weighed:
         if before.runs[tool] != after.runs[tool]:
-            text = f"the implementation of {named(tool)} has changed"
+            text = f"the implementation of {literal(tool)} has changed"
             found.append(AuthorityChange(gain=True, tool=tool, text=text))
     return sorted(found, key=lambda one: (not one.gain, one.tool == "", one.tool, one.text))
 
@@ -376,20 +376,20 @@ def _settings(before: Authority, after: Authority) -> Iterator[tuple[bool, str]]
         old, new = (one.settings.get(kit, {}) for one in (before, after))
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
-                was, now = (named(_json(one.get(key))) for one in (old, new))
-                text = f"setting {named(key)} of kit {named(kit)} is {now}, previously"
+                was, now = (literal(_json(one.get(key))) for one in (old, new))
+                text = f"setting {literal(key)} of kit {literal(kit)} is {now}, previously"
                 yield True, f"{text} {was}"
 
 
-def _shown(
+def _diff_words(
     old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]
 ) -> Iterator[tuple[bool, str]]:
     for table in sorted(old.keys() & new.keys()):
         more, fewer = {*new[table]} - {*old[table]}, {*old[table]} - {*new[table]}
         if more:
-            yield True, f"rows of {named(table)} include {listed(sorted(more))}"
+            yield True, f"rows of {literal(table)} include {name_list(sorted(more))}"
         if fewer:
-            yield False, f"rows of {named(table)} no longer include {listed(sorted(fewer))}"
+            yield False, f"rows of {literal(table)} no longer include {name_list(sorted(fewer))}"
 
 
 def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Said]:
@@ -398,7 +398,7 @@ def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Sai
     if old is None or new is None:
         there = new or old
         if there is not None:
-            tools = f"with {listed(there[0].tools)}" if there[0].tools else "without tools"
+            tools = f"with {name_list(there[0].tools)}" if there[0].tools else "without tools"
             yield old is None, "", f"{'new' if old is None else 'removed'} recipe, {tools}"
         return
     yield from _rows(before.policy.targets(recipe), after.policy.targets(recipe))
@@ -409,16 +409,16 @@ def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Sai
             yield from _of_tool(entry, tools_before[entry], tools_after[entry])
         else:
             gain = entry in has.tools
-            yield gain, entry, f"{named(entry)} {'can' if gain else 'can no longer'} be called"
+            yield gain, entry, f"{literal(entry)} {'can' if gain else 'can no longer'} be called"
 
 
 def _of_rules(old: Collection[str], new: Collection[str]) -> Iterator[Said]:
     """Yield each pattern of tools that a recipe may never have now and might, or the reverse."""
     for pattern in sorted({*old} ^ {*new}):
         if pattern in new:
-            yield False, "", f"a rule forbids tools like {named(pattern)}"
+            yield False, "", f"a rule forbids tools like {literal(pattern)}"
         else:
-            yield True, "", f"no rule forbids tools like {named(pattern)} any more"
+            yield True, "", f"no rule forbids tools like {literal(pattern)} any more"
 
 
 def _granted(recipe: str, authority: Authority) -> tuple[Grants, dict[str, Tool]] | None:
@@ -464,9 +464,9 @@ def _of_grant(entry: str, old: Grant, new: Grant) -> Iterator[Said]:
     had, has = old.arguments or frozenset(), new.arguments or frozenset()
     for name in sorted(had ^ has):
         accepts = "accepts" if name in has else "no longer accepts"
-        yield name in has, entry, f"{named(entry)} {accepts} {named(name)}"
+        yield name in has, entry, f"{literal(entry)} {accepts} {literal(name)}"
     for name in sorted(had & has):
-        where = f"{named(name)} of {named(entry)}"
+        where = f"{literal(name)} of {literal(entry)}"
         yield from _of_values(entry, where, old.values.get(name), new.values.get(name))
     for name in sorted({*old.rows, *new.rows}):
         was, now = old.rows.get(name), new.rows.get(name)
@@ -475,8 +475,8 @@ def _of_grant(entry: str, old: Grant, new: Grant) -> Iterator[Said]:
         far = [len(REACHES) if one is None else REACHES.index(one.reach) for one in (was, now)]
         rows = "any row, not only that of the session"
         if now is not None:
-            rows = named(next(rule for rule in RULES if RULES[rule] == (now.kind, now.reach)))
-        yield far[1] >= far[0], entry, f"{named(name)} of {named(entry)} can name {rows}"
+            rows = literal(next(rule for rule in RULES if RULES[rule] == (now.kind, now.reach)))
+        yield far[1] >= far[0], entry, f"{literal(name)} of {literal(entry)} can name {rows}"
 
 
 def _of_tool(entry: str, old: Tool, new: Tool) -> Iterator[Said]:
@@ -484,9 +484,9 @@ def _of_tool(entry: str, old: Tool, new: Tool) -> Iterator[Said]:
     if old.hints != new.hints:
         reads = bool(new.hints.get("readOnlyHint"))
         says = "only reads" if reads else f"declares {_json(new.hints)}"
-        yield not reads, entry, f"{named(entry)} {says}"
+        yield not reads, entry, f"{literal(entry)} {says}"
     for name in sorted(old.properties.keys() & new.properties.keys()):
-        where = f"{named(name)} of {named(entry)}"
+        where = f"{literal(name)} of {literal(entry)}"
         yield from _of_schema(entry, where, old.properties[name], new.properties[name])
         is_bound = name in old.bound_arguments or name in new.bound_arguments
         if not is_bound and (name in old.required) != (name in new.required):
@@ -522,9 +522,9 @@ def _of_values(
             yield new is None, entry, f"{where} accepts {allowed} values"
         return
     if more := sorted(_json(one) for one in new if one not in old):
-        yield True, entry, f"{where} accepts {listed(more)}"
+        yield True, entry, f"{where} accepts {name_list(more)}"
     if fewer := sorted(_json(one) for one in old if one not in new):
-        yield False, entry, f"{where} no longer accepts {listed(fewer)}"
+        yield False, entry, f"{where} no longer accepts {name_list(fewer)}"
 
 
 def _of_discipline(discipline: str, before: Authority, after: Authority) -> Iterator[Said]:
@@ -538,9 +538,9 @@ def _of_discipline(discipline: str, before: Authority, after: Authority) -> Iter
         for one in (before, after)
     )
     for entry in sorted((old - new) & has):
-        yield True, entry, f"{named(entry)} is no longer removed"
+        yield True, entry, f"{literal(entry)} is no longer removed"
     for entry in sorted((new - old) & had):
-        yield False, entry, f"{named(entry)} is removed"
+        yield False, entry, f"{literal(entry)} is removed"
 
 
 def _json(value: object) -> str:
@@ -563,7 +563,7 @@ class Asked:
         return f"{self.kit.key}:{self.tool}{argument}"
 
 
-def asked_tools(
+def tools_by_name(
     plan: ServerPlan, kits: Sequence[KitDefinition], tool: str, argument: str = ""
 ) -> list[Asked]:
     """Return the tools of this name, or of `"kit:tool"`, in the enabled kits; `kits` are all.

@@ -106,7 +106,7 @@ def decoded(data: bytes, shown: str) -> str:
         raise ProjectError(f"{shown}:{line}: is not UTF-8", "save it as UTF-8") from error
 
 
-def named_files(root: Path, folder: str, suffix: str) -> list[str]:
+def files_by_suffix(root: Path, folder: str, suffix: str) -> list[str]:
     """Return the sorted names of the files with a suffix in a folder; empty if it does not exist.
 
     Files that begin with a dot are skipped. Names are UTF-8 in every project, regardless of the
@@ -381,18 +381,18 @@ def seal(files: Mapping[str, str], facts: Mapping[str, object]) -> Files:
     return dict(sorted({**rest, MANIFEST: manifest}.items()))
 
 
-def listed(folder: Path) -> dict[str, str] | None:
+def manifest_entries(folder: Path) -> dict[str, str] | None:
     """Return the entries of the manifest, path → sha256: empty without one, `None` if unreadable.
 
     Raises OSError if the file exists and cannot be opened.
     """
     try:
-        return listed_in((folder / MANIFEST).read_bytes())
+        return parse_manifest((folder / MANIFEST).read_bytes())
     except FileNotFoundError:
         return {}
 
 
-def listed_in(text: bytes) -> dict[str, str] | None:
+def parse_manifest(text: bytes) -> dict[str, str] | None:
     """Return the entries of a manifest's text, path → sha256, or `None` if it is invalid."""
     try:
         found: object = json.loads(text)

@@ -242,7 +242,7 @@ def _tools(kit: KitPlan, noun: str) -> str:
     tools = kit.members(noun)
     data = {tool.data.name: tool.data for tool in tools if tool.data is not None}
     constants = {name: values for tool in tools for name, values in tool.constants.items()}
-    spelled = [(tool, _spelled(tool.hints), _properties(tool)) for tool in tools]
+    spelled = [(tool, _with_constant_names(tool.hints), _properties(tool)) for tool in tools]
     imports = {"runtime.kit": {*_names([parts for _, *parts in spelled]), "Tool"}}
     for one in data.values():
         imports.setdefault(one.module, set()).update(_names(one.call))
@@ -263,20 +263,20 @@ def _tools(kit: KitPlan, noun: str) -> str:
 
 def _properties(tool: PlannedTool) -> Lines:
     """Return the schemas of a tool's arguments; a field to clear has its own line."""
-    rules = _spelled(tool.properties)
+    rules = _with_constant_names(tool.properties)
     if "enum" in (items := rules.get("clear", {}).get("items", {})):
         items["enum"] = Lines(items["enum"])
     return Lines(rules)
 
 
-def _spelled(value: Any) -> Any:
+def _with_constant_names(value: Any) -> Any:
     """Return a value with the names of constants in place of their values."""
     if id(value) in SHARED:
         return Name(SHARED[id(value)])
     if isinstance(value, Constant):
         return Name(value.name)
     if isinstance(value, dict):
-        return {key: _spelled(item) for key, item in value.items()}
+        return {key: _with_constant_names(item) for key, item in value.items()}
     return value
 
 

@@ -122,10 +122,10 @@ class _Escape:
         if self.legal.fullmatch(text) and not reserved and not marked:
             name = text
         else:
-            name = f"x{self.separator}{''.join(map(self._spelled, text))}"
+            name = f"x{self.separator}{''.join(map(self._escape_text, text))}"
         return name if len(name) <= LONGEST else self._cut(name, text)
 
-    def _spelled(self, character: str) -> str:
+    def _escape_text(self, character: str) -> str:
         """Return one character in its encoded form."""
         if character == self.separator:
             return self.separator * 2
@@ -345,7 +345,7 @@ def literal(value: Value, indent: int = 0, prefix: str = "", suffix: str = "") -
     contains neither `prefix` nor `suffix`. Raises TypeError for other types and ValueError for
     numbers without a literal.
     """
-    return _laid_out(value, indent, width(prefix), width(suffix))
+    return _layout(value, indent, width(prefix), width(suffix))
 
 
 def assignment(name: str, value: Value) -> str:
@@ -386,7 +386,7 @@ def entry(key: str, value: Value, indent: int) -> str:
     return f"{spelled}: {literal(value, indent, f'{spelled}: ', ',')},"
 
 
-def _laid_out(value: Value, indent: int, before: int, after: int) -> str:
+def _layout(value: Value, indent: int, before: int, after: int) -> str:
     """Return `value` on one line if `before` and `after` columns leave room, else on several."""
     if isinstance(value, Construction):
         return _called(value, indent)
@@ -459,7 +459,7 @@ def _exploded(
     if isinstance(value, dict):
         lines = [entry(key, item, inner) for key, item in value.items()]
     else:
-        lines = [f"{_laid_out(item, inner, 0, 1)}," for item in value]
+        lines = [f"{_layout(item, inner, 0, 1)}," for item in value]
     opening, closing = _brackets(value)
     body = "".join(f"{' ' * inner}{line}\n" for line in lines)
     return f"{opening}\n{body}{' ' * indent}{closing}"
@@ -468,7 +468,7 @@ def _exploded(
 def _called(call: Construction, indent: int) -> str:
     """Return a call with one argument a line and a comma behind each."""
     inner = indent + INDENT
-    lines = [f"{_laid_out(item, inner, 0, 1)}," for item in call.arguments]
+    lines = [f"{_layout(item, inner, 0, 1)}," for item in call.arguments]
     lines += [keyword(name, value, inner) for name, value in call.keywords.items()]
     body = "".join(f"{' ' * inner}{line}\n" for line in lines)
     return f"{call.name}(\n{body}{' ' * indent})" if lines else f"{call.name}()"
@@ -478,7 +478,7 @@ def _divided(text: str, indent: int) -> str:
     """Return a string in parentheses: whole if it fits on a separate line, else in parts."""
     room = LINE_WIDTH - indent - INDENT
     whole = _quoted(text)
-    parts = [whole] if width(whole) <= room else [*_parts(_spelled(text), max(room, NARROWEST))]
+    parts = [whole] if width(whole) <= room else [*_parts(_escape_text(text), max(room, NARROWEST))]
     if len(parts) <= 1 and width(whole) > room:
         return whole
     body = "".join(f"{' ' * (indent + INDENT)}{part}\n" for part in parts)
@@ -508,10 +508,10 @@ def _fits(spelled: str, room: int) -> bool:
 
 def _quoted(text: str) -> str:
     """Return a string literal on one line."""
-    return _in_quotes(_spelled(text))
+    return _in_quotes(_escape_text(text))
 
 
-def _spelled(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Return the escaped text of a literal; quotes are not escaped yet."""
     return escaped(text.replace("\\", r"\\"))
 

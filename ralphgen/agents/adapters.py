@@ -1039,14 +1039,14 @@ class NamedReader(OutputReader):
             )
         if event is None:
             return AgentLine(json.dumps({"type": "text", "text": line}), (harmless(line),))
-        return AgentLine(line, tuple(harmless_lines(iter(_named_texts(event, line)))))
+        return AgentLine(line, tuple(harmless_lines(iter(_unknown_event_texts(event, line)))))
 
     def close(self, code: int | None, _complaint: str) -> None:
         """Record its exit code, which may report that its model is temporarily unavailable."""
         self.rate_limited = code == TRY_LATER
 
 
-def _named_texts(event: Event, line: str) -> list[str]:
+def _unknown_event_texts(event: Event, line: str) -> list[str]:
     """Return the text of an event of an unknown program; an event about its usage has none."""
     if not event.keys() - USAGE_KEYS - {RESET_KEY}:
         return []

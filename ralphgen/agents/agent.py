@@ -198,7 +198,7 @@ class OutputReader(ABC):
     def take(self, line: str) -> AgentLine | None:
         """Return the event of a line; None if the line is not an event, but text for the user."""
 
-    def taken(self, line: str) -> AgentLine | None:
+    def parse_line(self, line: str) -> AgentLine | None:
         """Return the parsed line, as `take` does; None for an event that its agent would not write.
 
         Commands that an agent runs can write there too, and must not be able to end a loop.

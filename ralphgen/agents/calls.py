@@ -19,7 +19,7 @@ from ralphgen.emit.write import TRUST_EDITED
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, UsageError, plain, suggestion
 from ralphgen.project.root import FOLDER, ProjectPlace
 from ralphgen.project.schema import open_rows
-from ralphgen.runtime.encoding import JsonReader, sha256_hex, write_written_json, written_number
+from ralphgen.runtime.encoding import JsonReader, parse_number, sha256_hex, write_written_json
 from ralphgen.runtime.errors import StartError
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.session import BY_COMMAND
@@ -118,7 +118,7 @@ class ServerConnection:
             message: dict[str, Any] = json.loads(line)
             if message.get("id") == self._last and "method" not in message:
                 return message
-        raise self._gone()
+        raise self._ended_error()
 
     def _send(self, message: Mapping[str, object]) -> None:
         text = write_written_json({"jsonrpc": "2.0", **message})
@@ -128,9 +128,9 @@ class ServerConnection:
                 self._process.stdin.write(line)
                 self._process.stdin.flush()
         except BrokenPipeError as error:
-            raise self._gone() from error
+            raise self._ended_error() from error
 
-    def _gone(self) -> ProjectError:
+    def _ended_error(self) -> ProjectError:
         text = f'the server "{self._kit}" did not answer: it ended with exit code'
         hint = 'see its output above, or run "ralphgen doctor"'
         return ProjectError(f"{text} {self._process.wait()}", hint)
@@ -196,7 +196,7 @@ def own_server(root: Path, session_id: str, kit: str, start: tuple[str, ...]) ->
 
 
 @contextmanager
-def made_options(
+def server_options(
     root: Path,
     work_tree: Path,
     policy: Policy,
@@ -303,7 +303,7 @@ def open_server(
         return
     trusting = (TRUST_EDITED,) if trust_edited else ()
     wanted = request or Request(FULL)
-    with made_options(root, place.work_tree, policy, wanted, sandbox) as (name, options):
+    with server_options(root, place.work_tree, policy, wanted, sandbox) as (name, options):
         connection = ServerConnection((*start, kit, *trusting, *options), kit, apart=apart)
         connection.session = name
     with connection:
@@ -327,7 +327,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not valid JSON")
 
 
-_READER = JsonReader(constant=_refuse_constant, real=written_number)
+_READER = JsonReader(constant=_refuse_constant, real=parse_number)
 
 
 def from_json(text: str) -> dict[str, Any]:

@@ -43,8 +43,12 @@ class FieldClash:
 
     def __str__(self) -> str:
         """Return a description in one sentence."""
-        read, now = (_shown(value) for value in (self.read, self.now))
-        typed = f"you typed {_shown(self.typed)}" if self.typed is not None else "you emptied it"
+        read, now = (_preview_value(value) for value in (self.read, self.now))
+        typed = (
+            f"you typed {_preview_value(self.typed)}"
+            if self.typed is not None
+            else "you emptied it"
+        )
         text = f'"{self.name}" has changed in the meantime; nothing was written'
         return f"{text}: it was {read}, is now {now}, and {typed}"
 
@@ -91,7 +95,7 @@ class EditedRow:
             if not rest:
                 break
             try:
-                return self._written(rest, stored)
+                return self._write_answer(rest, stored)
             except RefusalError:
                 if not left or (record, stored) == self._read():
                     raise
@@ -111,7 +115,7 @@ class EditedRow:
         if clashes:
             raise ClashError(clashes)
 
-    def _written(self, rest: Record, stored: Mapping[str, object]) -> Record:
+    def _write_answer(self, rest: Record, stored: Mapping[str, object]) -> Record:
         """Return the answer of the writing tool, which refuses if the row has changed since."""
         arguments = {**self.key, **{name: one for name, one in rest.items() if one is not None}}
         if emptied := sorted(name for name, value in rest.items() if value is None):
@@ -145,7 +149,7 @@ class EditedRow:
         table, ((column, key),) = f"{self.kind}s", self.key.items()
         names = {stored_column(name, rule): name for name, rule in self.fields.items()}
         with Project(self._root).task_rows() as (rows, _):
-            columns = rows.chosen(table, *names)
+            columns = rows.available_columns(table, *names)
             found = rows.read(table, columns, f"WHERE {column} = ?", key)
         row = zip(columns, found[0], strict=True) if found else ()
         return {names[column]: plain(value) for column, value in row}
@@ -191,10 +195,10 @@ class EditedProject:
         for name, value in wanted.items():
             _refuse_unfit(name, value, self.fields)
         with opened_database(self._root) as database:
-            changed: list[str] = database.writing(lambda: self._written(database, wanted))
+            changed: list[str] = database.writing(lambda: self._write_answer(database, wanted))
         return {"changed": changed}
 
-    def _written(self, database: "Database", wanted: Mapping[str, object]) -> list[str]:
+    def _write_answer(self, database: "Database", wanted: Mapping[str, object]) -> list[str]:
         """Write within a transaction, which may run several times."""
         found = database.rows(self._sql())
         now = self._recorded(found)
@@ -247,5 +251,5 @@ def _refuse_unfit(name: str, value: object, fields: Properties) -> None:
         raise RefusalError(f'"{name}" has {len(value):,} characters: expected at most {most}')
 
 
-def _shown(value: object) -> str:
+def _preview_value(value: object) -> str:
     return "empty" if value is None else shortened(value)

@@ -106,10 +106,10 @@ def agents_sessions(place: Place | None, asked: Asked) -> list[GoverningSession]
     agent = asked.get("agent_type")
     if place is None or not isinstance(agent, str) or not agent:
         return []
-    return [*_made_by(place, agent, asked.get("session_id"))] or _not_yet(place, agent)
+    return [*_sessions_of(place, agent, asked.get("session_id"))] or _not_yet(place, agent)
 
 
-def _made_by(place: Place, agent: str, conversation: object) -> Iterator[GoverningSession]:
+def _sessions_of(place: Place, agent: str, conversation: object) -> Iterator[GoverningSession]:
     """Yield the sessions of an agent's servers in a conversation."""
     folder = os.path.join(place[0], SESSIONS)
     try:
@@ -270,11 +270,11 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
     start = _text(asked, "cwd") or "."
     globs = (session.facts.get("done") or {}).get("protect", ())
     patterns = [pattern_of(glob, session.tops[0]) for glob in globs]
-    for whole in dict.fromkeys(one for path in named for one in _meant(start, path)):
+    for whole in dict.fromkeys(one for path in named for one in _possible_paths(start, path)):
         around = project_of(os.path.dirname(whole))  # it may be in a third work tree of the project
         trees = around if around is not None and around[0] in session.tops else ()
         paths = (whole, os.path.realpath(whole))
-        seen = [*_seen_from((*session.tops, *trees), paths)]
+        seen = [*_relative_paths((*session.tops, *trees), paths)]
         if any(map(is_of_git, seen or paths)) or (not seen and _is_in_repository(session, paths)):
             yield f"{quoted(whole)} is git's: no session may change it by hand"
         for below in seen:
@@ -291,17 +291,17 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
 def _is_in_repository(session: GoverningSession, paths: tuple[str, ...]) -> bool:
     """Return whether a path is in the git directory of the session's repository."""
     trees = filter(None, map(repository_of, session.tops))
-    return any(_seen_from(tuple({tree.common for tree in trees}), paths))
+    return any(_relative_paths(tuple({tree.common for tree in trees}), paths))
 
 
-def _meant(start: str, path: str) -> Iterator[str]:
+def _possible_paths(start: str, path: str) -> Iterator[str]:
     """Yield the possible meanings of a path: Claude Code strips blanks, and handles `~` itself."""
     for said in (path, path.strip()):
         for spelled in (said, os.path.expanduser(said)):
             yield os.path.normpath(os.path.join(start, spelled))
 
 
-def _seen_from(tops: tuple[str, ...], paths: tuple[str, ...]) -> Iterator[str]:
+def _relative_paths(tops: tuple[str, ...], paths: tuple[str, ...]) -> Iterator[str]:
     """Yield each path relative to each folder that contains it, however these are spelled."""
     for top in tops:
         for path in dict.fromkeys(paths):

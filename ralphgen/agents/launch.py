@@ -78,7 +78,7 @@ from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import end_session
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.sessions.questions import asked_by
+from ralphgen.sessions.questions import last_question
 from ralphgen.sessions.snapshot import (
     begin_protection,
     current_tree,
@@ -139,7 +139,7 @@ def run_printing(
     reader, mask, code, by_person = agent.reader(session), Masker(), 0, 0
     out_of_time = claim_lost = False
     handled = _handling(_stop_us, *_ENDINGS) if stop is None else nullcontext()
-    complain = _written(mask, say) if stop is None else _said(agent, mask, say)
+    complain = _line_reporter(mask, say) if stop is None else _error_reporter(agent, mask, say)
     running = None
 
     def ends() -> bool:
@@ -213,7 +213,7 @@ def _take(
     say: Say,
 ) -> None:
     """Process the next line; raise an error if the session cannot continue."""
-    found = reader.taken(line)
+    found = reader.parse_line(line)
     if reader.refusal is not None:
         running.stop()  # first, because asking a server for its problem takes a while
         raise reader.refusal()
@@ -242,7 +242,7 @@ def _error_lines(mask: Masker, take: Say) -> Complain:
     return complain
 
 
-def _written(mask: Masker, say: Say) -> Complain:
+def _line_reporter(mask: Masker, say: Say) -> Complain:
     """Return a function that reports each error line of an agent, as long as anyone reads them."""
 
     def take(line: str) -> None:
@@ -252,7 +252,7 @@ def _written(mask: Masker, say: Say) -> Complain:
     return _error_lines(mask, take)
 
 
-def _said(agent: Agent, mask: Masker, say: Say) -> Complain:
+def _error_reporter(agent: Agent, mask: Masker, say: Say) -> Complain:
     """Return a function that reports an agent's first error lines, and at its end the last one."""
     said, last = 0, ""
 
@@ -595,7 +595,7 @@ def _launched(
     status = _status(session, say)
     unproved = status == DONE and _is_unproved(session, say)
     is_open = session.claim is not None and status in (BLOCKED, PENDING)
-    question = asked_by(session.root, session.session_id) if is_open else None
+    question = last_question(session.root, session.session_id) if is_open else None
     reached = None if unproved else status if question is None else ASKED
     outcome = outcome_of(end, reached, closes=closes_task(session))
     changed, evidence = _work(session, files, say)

@@ -181,7 +181,7 @@ class Sandbox:
             raise ProjectError(f"agents cannot be contained here: {reason}", NO_NAMESPACE)
         return done.stdout.decode(errors="replace")
 
-    def missing(self, programs: Iterable[str]) -> list[tuple[str, str]]:
+    def absent_programs(self, programs: Iterable[str]) -> list[tuple[str, str]]:
         """Return the programs that are missing inside, each with the line that adds it."""
         look = 'for name; do command -v "$name" >/dev/null || echo "$name"; done'
         names = list(dict.fromkeys(programs))

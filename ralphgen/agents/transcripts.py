@@ -99,7 +99,7 @@ class SessionStream:
         self._rest = b"" if self._skips else rest
 
     def _take(self, at: int, text: bytes) -> None:
-        line = self._reader.taken(text.decode(errors="replace"))
+        line = self._reader.parse_line(text.decode(errors="replace"))
         words: list[str] = []
         for number, one in enumerate(() if line is None else line.texts):
             shown = one.strip()

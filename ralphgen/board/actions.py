@@ -37,7 +37,7 @@ from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.undo import undo_session
-from ralphgen.loop.kept import drop_kept, kept_branches
+from ralphgen.loop.kept import drop_retained, retained_branches
 from ralphgen.loop.revert import preview, take_out, then_of, undo_work
 from ralphgen.project.database import open_database
 from ralphgen.project.root import project_place
@@ -179,7 +179,7 @@ def names_in(rows: Rows, table: str) -> list[tuple[str, str]]:
     """Return the names of features or disciplines, each with its display name."""
     if rows.lacks(table, "name"):
         return []
-    title = rows.chosen(table, "display_name") or ["name"]
+    title = rows.available_columns(table, "display_name") or ["name"]
     read = rows.read(table, ["name", *title], "ORDER BY name LIMIT ?", MOST_NAMES)
     return [(str(name), line(shown) or str(name)) for name, shown in read]
 
@@ -206,7 +206,7 @@ class TaskActions:
             with self._tools(UPDATE) as (tools, _session):
                 return tools.tools()
 
-        return self._board.kept("drift", tool_schemas).get(tool, {})
+        return self._board.cached("drift", tool_schemas).get(tool, {})
 
     def row(self, task: int) -> Row:
         """Return a task's stored values; empty without a task, which the tool then reports."""
@@ -263,14 +263,14 @@ class TaskActions:
 
     def drop(self, task: int, _: Form) -> ActionResult:
         """Delete the kept work on a task; a comment keeps its commit, and the task starts again."""
-        found = kept_branches(self.root, task)
+        found = retained_branches(self.root, task)
         if not found:
             raise ProjectError(f"there is no kept work on task {task}")
         name, commit = next(iter(found.items()))
         command = f"git branch {shlex.quote(name)} {commit}"
         note = f"The kept work was dropped. To get it back: {command}"
         reviews.set_statuses(self.root, [task], "drop", ("blocked", "pending"), note)
-        drop_kept(self.root, task)
+        drop_retained(self.root, task)
         return ActionResult(True, f"#{task}: the work was dropped", (f"to get it back: {command}",))
 
     def move(self, task: int, form: Form) -> ActionResult:

@@ -21,7 +21,7 @@ from ralphgen.board.diff import FileChanges, merge_diff, tree_diff
 from ralphgen.board.inbox import MOST_SESSIONS, items_of, ready_tasks
 from ralphgen.board.live import Board, has_tables_alone, in_thread, stream_name, tree_name
 from ralphgen.board.nights import loop_spans, nights, working_sessions
-from ralphgen.board.record import changed_columns, shown_check, work_session
+from ralphgen.board.record import changed_columns, check_view, work_session
 from ralphgen.board.render import Desk, took
 from ralphgen.board.starts import (
     LIMITS,
@@ -31,10 +31,10 @@ from ralphgen.board.starts import (
     ask_loop,
     doubted,
     end_of,
-    known_options,
     recipes_here,
     start_summary,
     stop_session,
+    valid_options,
 )
 from ralphgen.board.text import form_of, line, moment, query_of, wants_json
 from ralphgen.errors import RalphgenError
@@ -139,7 +139,7 @@ def _lines(
     holding = holding_sessions(rows, ids) if ids else frozenset()
     live = working_sessions(rows) if ids else frozenset()  # also on other machines
 
-    def shown(record: SessionRecord) -> SessionLine:
+    def session_line(record: SessionRecord) -> SessionLine:
         name, outcome = record.session_id, record.outcome or ""
         own, work = stored.get(name), work_session(record)
         runs = what_runs(own)
@@ -160,7 +160,9 @@ def _lines(
             stream_name(name),
         )
 
-    return tuple(sorted(map(shown, records), key=lambda one: one.record.started, reverse=True))
+    return tuple(
+        sorted(map(session_line, records), key=lambda one: one.record.started, reverse=True)
+    )
 
 
 def _record_of(stored: StoredSession) -> SessionRecord:
@@ -183,7 +185,9 @@ def _titles(rows: Rows, tasks: Iterable[int | None]) -> dict[int, str]:
     named = [one for one in {*tasks} if one is not None]
     if not named or rows.lacks("tasks", "id", "title"):
         return {}
-    return {task: line(title) for task, title in rows.named("tasks", ["id", "title"], str(named))}
+    return {
+        task: line(title) for task, title in rows.rows_by_id("tasks", ["id", "title"], str(named))
+    }
 
 
 def read_loop(stored: StoredLoop) -> dict[str, Any]:
@@ -195,7 +199,7 @@ def read_loop(stored: StoredLoop) -> dict[str, Any]:
     events = read_events(stored)
     course = course_of(events, running=stored.running)
     start, last = (events[0], events[-1]) if events else ({}, {})
-    options = known_options(start.get("options"))
+    options = valid_options(start.get("options"))
     spent = (course.costs.known or 0.0) + (course.costs.estimated or 0.0)
     budget = float(options["max_cost"]) if "max_cost" in options else None
     began, now = moment(start.get("time")), datetime.now(UTC)
@@ -237,7 +241,7 @@ def read_now(board: Board, streams: Streams) -> Mapping[str, object]:
     root, stored, heeds = board.root, stored_loops(board.root), ["loop status sessions"]
     lines = {
         one.record.session_id: one._replace(runs=what_runs(stored_session(root, folder.name)))
-        for one in board.kept(SESSIONS, read_sessions)
+        for one in board.cached(SESSIONS, read_sessions)
         for folder in [sessions_folder(root) / one.record.session_id]
         if one.runs or launcher_of(folder) is not None
     }
@@ -260,10 +264,10 @@ def read_now(board: Board, streams: Streams) -> Mapping[str, object]:
         "others": [card("", one) for one in lines.values() if one.runs],
         "last": next((read_loop(one) for one in stored if not one.running), None),
         "doubts": [doubted(one) for one in stored if one.doubt],
-        "ready": 0 if has_tables_alone(root) else board.kept("status", ready_tasks),
-        "left": board.kept("status", open_tasks),
+        "ready": 0 if has_tables_alone(root) else board.cached("status", ready_tasks),
+        "left": board.cached("status", open_tasks),
         "merges": len(items_of(board).waits),
-        "notes": board.kept("record loop", kept_work),
+        "notes": board.cached("record loop", retained_work),
         "heeds": " ".join(heeds),
     }
 
@@ -274,7 +278,7 @@ def open_tasks(root: Path) -> int:
         return 0 if rows.lacks("tasks", "status") else int(rows.execute(OPEN)[0][0])
 
 
-def kept_work(root: Path) -> tuple[str, ...]:
+def retained_work(root: Path) -> tuple[str, ...]:
     """Return sentences on worktrees and kept branches; none without git or a ledger."""
     with suppress(RalphgenError):
         return tuple(worktree_notes(root))
@@ -321,7 +325,7 @@ def read_session(
             runs = runs_by(rows, session_id, task or 0, RUNS) if has_runs else []
         values["undo"] = f"ralphgen undo {shlex.quote(session_id)}" if changes else ""
         values["changes"] = [(one, changed_columns(one, schema.hidden)) for one in changes]
-        values["checks"] = [*map(shown_check, runs)]
+        values["checks"] = [*map(check_view, runs)]
     if part in ("", "facts", "words"):
         stream = streams.of(session_id, session.record.agent or "")
         entries = () if stream is None else tuple(stream.entries)
@@ -357,11 +361,11 @@ def read_start(board: Board, typed: Mapping[str, str]) -> Mapping[str, Any]:
     if not single and not typed.keys() & {*FIELDS}:
         last = next(iter(stored_loops(root)), None)
         events = read_events(last, 0) if last is not None else ()
-        typed = known_options(events[0].get("options")) if events else {}
+        typed = valid_options(events[0].get("options")) if events else {}
     given = dict.fromkeys((*FIELDS, "recipe", "task"), "") | dict(typed)
     if not single:
         medians = (one.median for one in items_of(board).nights if one.median is not None)
-        summary = start_summary(given, board.kept("status", ready_tasks), next(medians, None))
+        summary = start_summary(given, board.cached("status", ready_tasks), next(medians, None))
     return {
         "recipes": recipes_here(root, task),
         "agents": agents_of(root),
@@ -386,7 +390,7 @@ def routes(desk: Desk) -> Sequence[Route]:
             if part in ("", "now"):
                 values |= read_now(board, streams)
             if part in ("", "nights"):
-                sessions = board.kept(SESSIONS, read_sessions)
+                sessions = board.cached(SESSIONS, read_sessions)
                 if "all" in query:
                     sessions = read_sessions(root, MOST_SESSIONS)
                 values |= read_nights(board, sessions)

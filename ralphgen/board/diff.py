@@ -113,7 +113,7 @@ def conflict_diff(root: Path, branch: str) -> FileChanges:
     """
     with suppress(RalphgenError):
         git = Git(root)
-        ended = git.asked(*CONFLICTS, f"refs/heads/{branch}")
+        ended = git.run_quietly(*CONFLICTS, f"refs/heads/{branch}")
         tree, *names = filter(None, ended.output.split("\0")) or [""]
         if ended.code == 1 and names:
             paths = [f":(top,literal){name}" for name in names]
@@ -130,7 +130,7 @@ def merged_files(root: Path, commits: tuple[str, ...]) -> Mapping[str, Sequence[
     """
     given = "\n".join(commits).encode()
     listed = _git(root, MERGES, most=None, given=given) if commits else None
-    return _listed((listed or b"").split(b"\0")[:-1])
+    return _files_by_commit((listed or b"").split(b"\0")[:-1])
 
 
 def _changes(
@@ -148,7 +148,7 @@ def _changes(
         return FileChanges("", problem=NO_GIT)
     listing, is_whole, patch = data.partition(b"\0\0")
     fields = listing.split(b"\0")
-    listed = _listed(fields if is_whole else fields[:-1]).get("", [])
+    listed = _files_by_commit(fields if is_whole else fields[:-1]).get("", [])
     found = [*_with_lines(listed, patch[:most])]
     rest = listed[len(found) :]
     if with_new:
@@ -184,7 +184,7 @@ def _commit(place: Path, *words: str) -> str:
     return found if COMMIT.fullmatch(found) else ""
 
 
-def _listed(listing: Iterable[bytes]) -> dict[str, list[ChangedFile]]:
+def _files_by_commit(listing: Iterable[bytes]) -> dict[str, list[ChangedFile]]:
     """Return the files in fields of `--raw --numstat -z` by commit, "" without one."""
     fields, commit = iter(listing), ""
     found: dict[str, dict[bytes, ChangedFile]] = {}

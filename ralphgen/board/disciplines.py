@@ -279,9 +279,9 @@ class StoredDiscipline:
             hidden = without_values(self.value(SERVERS_COLUMN))
         place = partial(self.config.place, TOP, self.name)
         servers: dict[Home, list[Server]] = {
-            "database": [_shown_server(one, f"{SERVERS_COLUMN} {origin}") for one in in_column],
+            "database": [_server_view(one, f"{SERVERS_COLUMN} {origin}") for one in in_column],
             "config": [
-                _shown_server(one, place("mcp_servers", one.name)) for one in self.servers("config")
+                _server_view(one, place("mcp_servers", one.name)) for one in self.servers("config")
             ],
         }
         entries = {one: stored_entries(one, self.value(one)) for one in EXPECTED_REMOVALS}
@@ -360,7 +360,7 @@ class StoredDiscipline:
         return values, settings, wanted
 
 
-def _shown_server(one: NamedServer, place: str) -> Server:
+def _server_view(one: NamedServer, place: str) -> Server:
     env = {str(slot): (name, "") for slot, name in enumerate(one.secrets)}
     if isinstance(one, NamedRemoteServer):
         return Server(one.name, one.address, "", env, place=place)
@@ -387,10 +387,10 @@ def without_values(stored: str | bytes | None) -> str:
     """Return an invalid list of MCP servers with the known keys alone: any value may be secret."""
     text = stored if isinstance(stored, str) else repr(stored)
 
-    def shown(part: re.Match[str]) -> str:
+    def part_text(part: re.Match[str]) -> str:
         return part[1] or f"{part[2] or ''}{COVERED}{part[3] or ''}"
 
-    return PART.sub(shown, text[:LONGEST])
+    return PART.sub(part_text, text[:LONGEST])
 
 
 def _json(value: object) -> str:
@@ -403,7 +403,7 @@ class Disciplines(NamedTuple):
     rows: Sequence[DisciplineView]
     problems: Sequence[Problem]
 
-    def named(self, name: str) -> DisciplineView | None:
+    def by_name(self, name: str) -> DisciplineView | None:
         """Return the discipline of a name."""
         return next((row for row in self.rows if row.name == name), None)
 
@@ -642,7 +642,7 @@ def save(root: Path, edit: Edit, session: str = BOARD, patience: float = PATIENC
 
 
 def _stale(root: Path, edit: Edit) -> ActionResult:
-    now, hint = read_disciplines(root).named(edit.discipline), f"{RELOAD}, then edit it"
+    now, hint = read_disciplines(root).by_name(edit.discipline), f"{RELOAD}, then edit it"
     if now is not None and _is_of_same_lists(edit.fingerprint, now.fingerprint):
         hint = "save it again to overwrite the current values"
     text = "someone else changed the discipline after the page was loaded"

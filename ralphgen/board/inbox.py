@@ -156,9 +156,9 @@ def items_of(board: Board) -> Items:
     Raises `ProjectError` if the database cannot be read.
     """
     try:
-        return board.kept(f"status {LOOPS}", read_project)
+        return board.cached(f"status {LOOPS}", read_project)
     except ProjectError:
-        if not any(one.key == SETTINGS for one in board.kept("matrix", unreadable)):
+        if not any(one.key == SETTINGS for one in board.cached("matrix", unreadable)):
             raise
         return Items(is_readable=False)
 
@@ -189,13 +189,13 @@ class _Reading:
         self._waits = self._ledger(f"{WAITING} ORDER BY number")
         self._merging = frozenset(task for task, *_ in self._waits if task is not None)
         self._nights = nights(found, self._loops, self._live, self._merging)
-        columns = rows.chosen("tasks", *TASK)
+        columns = rows.available_columns("tasks", *TASK)
         tasks = rows.read("tasks", columns, "WHERE status IN (?, ?, ?)", *OPEN)
-        tasks += rows.named("tasks", columns, json.dumps([*self._sessions]))
+        tasks += rows.rows_by_id("tasks", columns, json.dumps([*self._sessions]))
         self._tasks = {row[0]: dict(zip(columns, row, strict=True)) for row in sorted(tasks)}
         self._features: dict[str, str] = {}
         if "features" in rows.tables:
-            columns = ["name", *rows.chosen("features", "display_name")]
+            columns = ["name", *rows.available_columns("features", "display_name")]
             self._features = {row[0]: line(row[-1]) for row in rows.read("features", columns)}
 
     def _ledger(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
@@ -336,7 +336,7 @@ def read_inbox(board: Board, chosen: str = "") -> Mapping[str, Any]:
         "picture": night.picture(items.titles) if night else None,
         "troubles": found,
         "chosen": next((one for one in found if one.key == chosen), None),
-        "ready": 0 if items.by_task or found else board.kept("status", ready_tasks),
+        "ready": 0 if items.by_task or found else board.cached("status", ready_tasks),
     }
 
 

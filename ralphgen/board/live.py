@@ -20,7 +20,7 @@ from starlette.responses import Response, StreamingResponse
 
 from ralphgen.board.text import line, query_of
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.files import MANIFEST, SETTLED, listed
+from ralphgen.files import MANIFEST, SETTLED, manifest_entries
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.kits.registry import read_settings
@@ -179,7 +179,7 @@ class Board:
         latest = max(changes.values(), default=1)
         return latest, tuple(name for name, last in changes.items() if last > number)
 
-    def kept(self, section: str, read: Callable[[Path], Value]) -> Value:
+    def cached(self, section: str, read: Callable[[Path], Value]) -> Value:
         """Return the result of `read`, called once per change of the sections (with spaces)."""
         key = (section, read.__qualname__)
         with self._reading.setdefault(key, Lock()):
@@ -199,7 +199,7 @@ class Board:
 
         def read_later() -> None:
             self._coming.discard(key)
-            value = self.kept(section, read)
+            value = self.cached(section, read)
             if known is None or known[1] != value:
                 self.note(announce)
 
@@ -323,7 +323,7 @@ def _facts(connection: Snapshot, schema: object) -> tuple[object, Sequence[Claim
 def _generated_files(folder: Path) -> Iterator[Path]:
     """Yield the files that the manifest lists, and their folders."""
     with suppress(OSError):
-        paths = listed(folder) or {}
+        paths = manifest_entries(folder) or {}
         for path in {*paths, *(str(PurePosixPath(path).parent) for path in paths)}:
             yield folder / path
 
@@ -433,10 +433,10 @@ def _report_failure(checking: asyncio.Task[None]) -> None:
 
 async def in_thread(work: Callable[[], Value]) -> Value:
     """Return or raise the result of `work`, which continues if no request waits for it any more."""
-    return await asyncio.wrap_future(begun(work))
+    return await asyncio.wrap_future(start_in_thread(work))
 
 
-def begun(work: Callable[[], Value]) -> "Future[Value]":
+def start_in_thread(work: Callable[[], Value]) -> "Future[Value]":
     """Start `work` in a thread that ends with the process, unlike a pool's; return its future."""
     future: Future[Value] = Future()
     future.set_running_or_notify_cancel()

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import KitPlan, Names, entries_of, listed_bytes, supposed_session
+from ralphgen.planning.model import KitPlan, Names, entries_of, listing_bytes, supposed_session
 from ralphgen.planning.policy import Catalog
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.model import OwnRecipe, Removal
@@ -104,7 +104,7 @@ def matrix(project: Project, discipline: str | None) -> Matrix:
     for views in zip(*every, strict=True):
         name = views[0].session.recipe
         lists = [entries_of(plan, view.kit, view.tools.values()) for view in views]
-        size = sum(map(listed_bytes, lists))
+        size = sum(map(listing_bytes, lists))
         sizes = sum(map(len, lists)), round(size / BYTES_A_TOKEN), size
         heads.append(RecipeHead(name, plan.policy.recipes[name].base, *sizes))
     for kit, columns in zip(plan.kits, every, strict=True):
@@ -143,16 +143,16 @@ def _cell(view: MatrixColumn, name: str, whole: Tool | None) -> PolicyCell:
     elif seen is None:
         clauses = _removed(view, name)
     else:
-        state, clauses = _listed(view, whole, seen)
+        state, clauses = _recipe_tool_state(view, whole, seen)
     sentence, *detail = map(one_line, clauses)
     arguments = () if seen is None else tuple(seen.properties)
     return PolicyCell(view.session.recipe, state, sentence, tuple(detail), arguments)
 
 
-def _listed(view: MatrixColumn, whole: Tool, seen: Tool) -> tuple[State, list[str]]:
+def _recipe_tool_state(view: MatrixColumn, whole: Tool, seen: Tool) -> tuple[State, list[str]]:
     """Return the state of a tool that the recipe has, its sentence and further clauses."""
     bound = [
-        _bound_clause(seen, argument, one.kind, one.reach)
+        _binding_clause(seen, argument, one.kind, one.reach)
         for argument, one in seen.bound_arguments.items()
         if one.reach != ANY or argument not in seen.properties
     ]
@@ -184,9 +184,9 @@ def _listed(view: MatrixColumn, whole: Tool, seen: Tool) -> tuple[State, list[st
 def _open_clauses(view: MatrixColumn, tool: Tool) -> Iterator[str]:
     """Yield clauses on what a bound argument leaves open, and on sessions about other rows."""
     policy, base, kit = view.policy, view.session.base, view.kit.key
-    for argument, rule in policy.bound(base, kit).get(tool.name, {}).items():
+    for argument, rule in policy.bindings(base, kit).get(tool.name, {}).items():
         kind, reach = RULES[rule]
-        clause = _bound_clause(tool, argument, kind, reach)
+        clause = _binding_clause(tool, argument, kind, reach)
         if argument not in tool.bound_arguments:
             yield f"in a session about a {kind}, {clause}"
         elif reach == ANY and argument in tool.properties:
@@ -196,7 +196,7 @@ def _open_clauses(view: MatrixColumn, tool: Tool) -> Iterator[str]:
             yield f"a session that is about no {kind} does not have it"
 
 
-def _bound_clause(tool: Tool, argument: str, kind: str, reach: str) -> str:
+def _binding_clause(tool: Tool, argument: str, kind: str, reach: str) -> str:
     """Return a clause on the row that an argument names, or may name."""
     own = f"the session's own {kind}"
     if argument not in tool.properties:

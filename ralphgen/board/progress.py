@@ -56,7 +56,7 @@ def read_progress(rows: Rows) -> list[FeatureProgress]:
     found = defaultdict[str, Counter[str]](Counter)
     for feature, status, count in rows.execute(sql.replace("STATUS", rows.exactly("status"))):
         found[line(feature)][line(status)] += count
-    columns = ["name", *rows.chosen("features", "display_name")]
+    columns = ["name", *rows.available_columns("features", "display_name")]
     titles = {line(row[0]): line(row[-1]).strip() for row in rows.read("features", columns)}
     names = sorted({*found, *titles}, key=lambda one: (natural(titles.get(one) or one), one))
     overall = sum(found.values(), Counter[str]())

@@ -138,10 +138,10 @@ def problems(board: Board, form: Form) -> Sequence[FieldProblem]:
     """Return why the edit of a discipline in a form cannot be saved; writes nothing."""
     edit = edits.Edit.of(form)
     try:
-        discipline = read_disciplines(board.root).named(edit.discipline)
+        discipline = read_disciplines(board.root).by_name(edit.discipline)
         if discipline is None:
             return [FieldProblem("", "this discipline no longer exists", RELOAD)]
-        catalog = edits.catalog_of(board.kept("matrix", Project))
+        catalog = edits.catalog_of(board.cached("matrix", Project))
     except RalphgenError as error:
         return fieldless(error.problems)
     return [*edits.problems_of(edit, discipline, catalog)]
@@ -183,7 +183,7 @@ def _edit(board: Board, _: Request, typed: Form = EMPTY) -> Values:
 def _access(board: Board, request: Request) -> Values:
     names = [row.name for row in read_disciplines(board.root).rows]
     chosen = query_of(request).get("discipline", "")
-    view = matrix(board.kept("matrix", Project), chosen if chosen in names else None)
+    view = matrix(board.cached("matrix", Project), chosen if chosen in names else None)
     return {"page": "access", "view": view, "disciplines": names}
 
 
@@ -203,7 +203,7 @@ def _discipline(
     found: Sequence[FieldProblem] = (),
 ) -> Values:
     disciplines = read_disciplines(board.root)
-    view = disciplines.named(name)
+    view = disciplines.by_name(name)
     if view is None:
         raise HTTPException(404, "there is no such discipline")
     return {
@@ -218,7 +218,7 @@ def _discipline(
 
 
 def _health(board: Board, _: Request) -> Values:
-    return {"page": "health", "drift": board.kept("drift", drift), "findings": board.findings}
+    return {"page": "health", "drift": board.cached("drift", drift), "findings": board.findings}
 
 
 def routes(desk: Desk) -> Sequence[Route]:

@@ -127,7 +127,7 @@ def task_view(
     records = ledger.sessions_of(rows, task, max(most, SESSIONS) + 1) if recorded else []
     sessions = tuple(map(work_session, records))
     runs = ledger.runs_of(rows, task, max(most, RUNS) + 1)[::-1] if recorded else []
-    checks = [*map(shown_check, runs)]
+    checks = [*map(check_view, runs)]
     newest = {run.check or run.verdict: run for run in checks[-RUNS:]}  # oldest first
     status = line(row.get("status"))
     finished = [one for one in sessions if one.record.outcome == DONE and status == DONE]
@@ -157,10 +157,10 @@ def task_view(
         "status": status,
         "reason": paragraph(row.get("blocked_by"), LONGEST),
         "description": paragraph(row.get("description"), LONGEST),
-        "fields": shown_fields({name: row[name] for name in row if name not in APART}),
-        "feature": _known(rows, "features", row.get("feature")),
-        "discipline": _known(rows, "disciplines", row.get("discipline")),
-        "criteria": shown_items(row.get("acceptance_criteria")),
+        "fields": visible_fields({name: row[name] for name in row if name not in APART}),
+        "feature": _discipline_or_feature(rows, "features", row.get("feature")),
+        "discipline": _discipline_or_feature(rows, "disciplines", row.get("discipline")),
+        "criteria": item_texts(row.get("acceptance_criteria")),
         "claim": claim,
         "work": work,
         "summary": paragraph(ending["body"], LONGEST) if ending else "",
@@ -172,12 +172,12 @@ def task_view(
     }
 
 
-def shown_fields(row: Row) -> Fields:
+def visible_fields(row: Row) -> Fields:
     """Return the columns of a row that hold something."""
     shown = {name: value for name, value in row.items() if value not in (None, "")}
     for name, value in shown.items():
         if isinstance(value, str) and value.lstrip().startswith("["):
-            shown[name] = shown_items(value)
+            shown[name] = item_texts(value)
         else:
             is_json = isinstance(value, list | dict)
             shown[name] = _text(json.dumps(value, ensure_ascii=False) if is_json else value)
@@ -186,18 +186,18 @@ def shown_fields(row: Row) -> Fields:
     )
 
 
-def _known(rows: Rows, table: str, name: object) -> tuple[str, str, Fields]:
+def _discipline_or_feature(rows: Rows, table: str, name: object) -> tuple[str, str, Fields]:
     """Return name, title and fields of a discipline, or of a feature with its best learnings."""
     if rows.lacks(table, "name"):
         return line(name), line(name), ()
-    columns = rows.chosen(table, "display_name", *ABOUT[table], "learnings")
+    columns = rows.available_columns(table, "display_name", *ABOUT[table], "learnings")
     read = rows.read(table, ["name", *columns], f"WHERE {rows.exactly('name')} = ?", name)
     row = dict(zip(columns, read[0][1:], strict=True)) if read else {}
     title = line(row.pop("display_name", "")) or line(name)
     decoded = decode_learnings(row.pop("learnings", None))
     learned = best(decoded.values, LEARNINGS) if decoded.readable else []
     texts = tuple(paragraph(one.get("text")) for one in learned)
-    return line(name), title, shown_fields(row) + ((("Learnings", texts),) if texts else ())
+    return line(name), title, visible_fields(row) + ((("Learnings", texts),) if texts else ())
 
 
 def _needed(rows: Rows, stored: object) -> list[Neighbour] | None:
@@ -245,10 +245,10 @@ def work_session(record: SessionRecord) -> WorkSession:
     )
 
 
-def shown_check(run: CheckRecord) -> ShownCheck:
+def check_view(run: CheckRecord) -> ShownCheck:
     """Return a run of a check in its displayed form, with the first of many files."""
-    protected = shown_items(run.protected)
-    files = [*dict.fromkeys(map(line, (*protected, *shown_items(run.watched))))]
+    protected = item_texts(run.protected)
+    files = [*dict.fromkeys(map(line, (*protected, *item_texts(run.watched))))]
     more = [f"{len(files) - FILES} more"] * (len(files) > FILES)
     verdict = "passed" if run.exit_code == 0 else f"exit code {run.exit_code}"
     return ShownCheck(
@@ -304,7 +304,7 @@ class TaskRecord:
         for number, _, asked, text, options, answered, *_ in reversed(self._questions):
             if answered is None:
                 told = {"asked": line(asked), "question": _text(text)}
-                return {"number": number, **told, "options": shown_items(options)}
+                return {"number": number, **told, "options": item_texts(options)}
         return None
 
     def last_words(self, work: WorkSession | None, status: str) -> Row | None:
@@ -433,7 +433,7 @@ def _text(value: object) -> str:
     return paragraph(value, LONGEST)
 
 
-def shown_items(value: object) -> tuple[str, ...]:
+def item_texts(value: object) -> tuple[str, ...]:
     """Return the texts of a stored list; an unreadable one is a single text."""
     decoded = decode_strings(value)
     return tuple(map(_text, decoded.values if decoded.readable else [value]))
@@ -442,7 +442,9 @@ def shown_items(value: object) -> tuple[str, ...]:
 def _comments(rows: Rows, task: int, most: int) -> list[Row]:
     if rows.lacks("task_comments", "id", "task_id", "body"):
         return []
-    optional = rows.chosen("task_comments", "author", "discipline", "priority", "created")
+    optional = rows.available_columns(
+        "task_comments", "author", "discipline", "priority", "created"
+    )
     columns = ["id", "body", *optional]
     rest = "WHERE task_id = ? ORDER BY id DESC LIMIT ?"
     read = rows.read("task_comments", columns, rest, task, most)

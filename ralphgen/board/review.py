@@ -13,7 +13,7 @@ from starlette.routing import Route
 from ralphgen.board.actions import LARGEST_ID, NAMED, PRIORITIES, names_in
 from ralphgen.board.diff import FileChanges, branch_diff, conflict_diff, merge_diff, tree_diff
 from ralphgen.board.inbox import items_of
-from ralphgen.board.live import Board, begun, has_tables_alone
+from ralphgen.board.live import Board, has_tables_alone, start_in_thread
 from ralphgen.board.record import FIRST, MOST, Row, WorkSession, task_view
 from ralphgen.board.render import Desk
 from ralphgen.board.text import line, query_of
@@ -21,7 +21,7 @@ from ralphgen.errors import RalphgenError
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows, reading_rows
 from ralphgen.ledger.record import base_of
-from ralphgen.loop.kept import kept_branches
+from ralphgen.loop.kept import retained_branches
 from ralphgen.project.database import open_database
 from ralphgen.project.model import Schema
 from ralphgen.project.root import engine_of
@@ -57,17 +57,17 @@ _merge_diff = lru_cache(maxsize=32)(merge_diff)
 def changes_at_once(work: Callable[[], FileChanges | None]) -> tuple[FileChanges | None, bool]:
     """Return the changes and whether they come later: they are large, or take long."""
     try:
-        changes = begun(work).result(QUICK)
+        changes = start_in_thread(work).result(QUICK)
     except TimeoutError:
         return None, True
     lines = [text for one in changes.files for _, text in one.lines] if changes else []
     return (None, True) if sum(map(len, lines)) > LARGE else (changes, False)
 
 
-def kept_branch(root: Path, task: int) -> str:
+def retained_branch(root: Path, task: int) -> str:
     """Return the branch with the kept work on a task, empty if there is none."""
     with suppress(RalphgenError):
-        return next(iter(kept_branches(root, task)), "")
+        return next(iter(retained_branches(root, task)), "")
     return ""
 
 
@@ -106,7 +106,7 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
     root, part, asked = board.root, query.get("part", ""), query.get("activity", "")
     if has_tables_alone(root) or task > LARGEST_ID:
         raise HTTPException(404, f"there is no task {line(task, 30)}")
-    schema = board.kept("matrix", Project).schema  # to read it takes longer than everything else
+    schema = board.cached("matrix", Project).schema  # to read it takes longer than everything else
     most = min(int(asked), MOST) if asked.isdecimal() and len(asked) <= len("9999") else FIRST
     # The users of a database on a server share it: a decision may be that of any of them.
     user = name_of_user(root) if engine_of(root) == "sqlite" else "The user"
@@ -121,7 +121,7 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
         return {"task": task, "seen": query.get("seen", ""), "version": version}
     if not view:
         raise HTTPException(404, f"there is no task {task}")
-    branch = kept_branch(root, task) if status not in (*MET, "draft") else ""
+    branch = retained_branch(root, task) if status not in (*MET, "draft") else ""
     find = partial(work_changes, root, view["work"], status, branch)
     is_whole = part == "diff" or query.get("diff") == "all"
     changes, late = (find(), False) if is_whole else changes_at_once(find)

@@ -97,7 +97,7 @@ def limit_problem(name: str, given: str) -> str:
     return ""
 
 
-def known_options(found: object) -> Mapping[str, str]:
+def valid_options(found: object) -> Mapping[str, str]:
     """Return the valid options in a loop's first event, by the fields of the form.
 
     Agents can write to that file: values that no loop can be started with are left out.

@@ -145,9 +145,11 @@ class TaskList:
     def __init__(self, rows: Rows, needs: Mapping[int, tuple[str, str]]) -> None:
         """Read the tasks."""
         self._needs, self.has_ledger = needs, rows.has_ledger
-        titles = rows.read("features", ["name", *rows.chosen("features", "display_name")])
+        titles = rows.read(
+            "features", ["name", *rows.available_columns("features", "display_name")]
+        )
         self.titles = {line(row[0]): line(row[-1]) for row in titles if row[-1]}
-        columns = rows.chosen("tasks", *COLUMNS)
+        columns = rows.available_columns("tasks", *COLUMNS)
         lacking = dict.fromkeys(COLUMNS)
         self._stored: dict[int, Record] = {
             task: lacking | dict(zip(columns, row, strict=True))
@@ -326,7 +328,7 @@ def _circles(links: Mapping[int, Sequence[int]]) -> dict[int, tuple[int, ...]]:
 
 def search(rows: Rows, text: str) -> set[int]:
     """Return the tasks with a text in their titles or descriptions, or with this number."""
-    columns = ["id", *rows.chosen("tasks", "title", "description")]
+    columns = ["id", *rows.available_columns("tasks", "title", "description")]
     found = {
         task
         for task, *texts in rows.read("tasks", columns)
@@ -350,7 +352,7 @@ def routes(desk: Desk) -> Sequence[Route]:
         query = task_query(query_of(request))
 
         def values() -> Mapping[str, object]:
-            tasks, matches = desk.board.kept(f"status {LOOPS}", read_tasks), None
+            tasks, matches = desk.board.cached(f"status {LOOPS}", read_tasks), None
             if query.q:
                 with Project(desk.root).task_rows() as (rows, _):
                     matches = search(rows, query.q)

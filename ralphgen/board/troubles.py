@@ -39,8 +39,8 @@ def troubles(board: Board, waits: Sequence[tuple[str, str]]) -> tuple[Trouble, .
 
     `waits` are the reasons of waiting merges, with their branches.
     """
-    loops = board.kept(LOOPS, loop_spans)
-    invalid = board.kept("matrix", unreadable)
+    loops = board.cached(LOOPS, loop_spans)
+    invalid = board.cached("matrix", unreadable)
     has_settings = not any(one.key == SETTINGS for one in invalid)
     failing = (one for one in board.findings or () if isinstance(one, CheckResult) and one.fix)
     server = next((one for one in failing if one.subject == "server"), None)
@@ -49,7 +49,7 @@ def troubles(board: Board, waits: Sequence[tuple[str, str]]) -> tuple[Trouble, .
         *invalid,
         _failed(server) if server else None,
         _waiting(board.root, waits, loops) if waits else None,
-        gone(loops),
+        silent_end(loops),
         board.soon("record", rows_lacking, "attention") if has_settings else None,
     ]
     return tuple(one for one in found if one is not None)
@@ -110,7 +110,7 @@ def _waiting(
     return Trouble("merges", title, why, remedy, command, "/agents") if why else None
 
 
-def gone(loops: Sequence[LoopSpan], now: datetime | None = None) -> Trouble | None:
+def silent_end(loops: Sequence[LoopSpan], now: datetime | None = None) -> Trouble | None:
     """Return the trouble of a newest loop that ended lately without a word."""
     last = loops[0] if loops else None
     if last is None or last.is_running or last.has_stopped:

@@ -87,13 +87,13 @@ def connect(
     """Write the files of an MCP client, and record them as trusted."""
     from ralphgen.emit.clients import AGENTS_MD, GATE, PLUGIN, SKILLS, SUBAGENTS, client_form
     from ralphgen.kits.project import Project as Inspected
-    from ralphgen.project.root import project_root, written_root
+    from ralphgen.project.root import project_root, write_root
 
     chosen = {SKILLS: skills, SUBAGENTS: subagents, PLUGIN: plugin, GATE: gate}
     chosen |= {AGENTS_MD: agents_md}
     kinds = [kind for kind, wanted in chosen.items() if wanted]
     form = client_form(client, personal=user)
-    _refuse_missing(client, form, kinds)
+    _refuse_unsupported(client, form, kinds)
     if kinds and (http or recipe or user):
         text = '"--http", "--recipe" and "--user" are for the client\'s configuration'
         raise UsageError(text, f"leave out --{kinds[0]}")
@@ -101,7 +101,7 @@ def connect(
         raise UsageError('"--user" writes a path of this machine, "--http" a URL', "choose one")
     if prints and recipe:
         raise UsageError('"--print" writes nothing, and "--recipe" does', "leave out one of them")
-    root = project_root(project) if prints else written_root(project, "connect")
+    root = project_root(project) if prints else write_root(project, "connect")
     inspected = Inspected(root)
     targets, is_local = _targets(inspected, client, kinds, http, user=user)
     if prints:
@@ -129,7 +129,7 @@ def connect(
         say(f"warning: {text}\nhint: {hint if kinds else own}")
 
 
-def _refuse_missing(client: str, form: "ClientForm", kinds: "Sequence[str]") -> None:
+def _refuse_unsupported(client: str, form: "ClientForm", kinds: "Sequence[str]") -> None:
     """Raise `UsageError` for a kind of file that the client does not read."""
     from ralphgen.emit.clients import CLIENTS
 
@@ -185,17 +185,17 @@ def _write(root: Path, targets: "Sequence[ConnectTarget]", tell: Say) -> None:
 
 def _warn_of_shared(inspected: "Inspected", client: str) -> None:
     """Print a warning if the project's file has servers of the same names."""
-    from ralphgen.emit.clients import CLIENTS, written_entries
+    from ralphgen.emit.clients import CLIENTS, file_entries
 
     root, kits = inspected.root, [kit.key for kit in inspected.plan.kits]
-    if not CLIENTS[client].personal and (shared := written_entries(client, root, kits)):
+    if not CLIENTS[client].personal and (shared := file_entries(client, root, kits)):
         path = shared.file.relative_to(root).as_posix()
         say(f"warning: {path} has the same servers, and {client} may prefer them")
 
 
 def _set_recipe(inspected: "Inspected", recipe: str, tell: Say) -> None:
     """Change the recipe of clients without a session, which are not about a row."""
-    from ralphgen.cli.trust import asked
+    from ralphgen.cli.trust import confirm_trust
     from ralphgen.runtime.policy import REQUIRED
     from ralphgen.sessions.create import create_default_context
     from ralphgen.sessions.decide import Request
@@ -208,7 +208,9 @@ def _set_recipe(inspected: "Inspected", recipe: str, tell: Say) -> None:
         usable = ", ".join(name for name in needs if not needs[name])
         text = f'the recipe "{plain(recipe)}" is for a session on a {needs[recipe][0]}'
         raise UsageError(text, f"clients without a session can have: {plain(usable)}")
-    _, warnings = create_default_context(inspected.root, Request(recipe), say=tell, ask=asked)
+    _, warnings = create_default_context(
+        inspected.root, Request(recipe), say=tell, ask=confirm_trust
+    )
     for warning in warnings:
         say(f"warning: {plain(warning)}")
 

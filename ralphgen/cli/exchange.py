@@ -154,7 +154,7 @@ def sync(
     tasks whose number is taken get another one. A row in which both sides changed a value is a
     conflict: it is skipped, and the exit code is 1.
     """
-    from ralphgen.cli.trust import asked
+    from ralphgen.cli.trust import confirm_trust
     from ralphgen.exchange.branch import sync as sync_rows
     from ralphgen.project.root import project_root
     from ralphgen.terminal.console import at_terminal, refuse_agents
@@ -165,7 +165,7 @@ def sync(
     done = sync_rows(
         project_root(project),
         say,
-        ask=asked if at_terminal() else lambda _shown: False,
+        ask=confirm_trust if at_terminal() else lambda _shown: False,
         prefer="ours" if ours else "theirs" if theirs else None,
         dry_run=dry_run,
     )

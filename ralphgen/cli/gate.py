@@ -67,11 +67,11 @@ def gate(
             raise UsageError(text, "omit them")
         print(json.dumps(_hook_answer(project, request, sys.stdin.buffer.read(), tries)))
         return
-    from ralphgen.cli.trust import asked
+    from ralphgen.cli.trust import confirm_trust
     from ralphgen.loop.gate import Gate
 
     gate = Gate(project_place(project), request)
-    verdict = gate.judge(asked, say, trust_edited=trust_edited)
+    verdict = gate.judge(confirm_trust, say, trust_edited=trust_edited)
     if receipt is not None:
         put(receipt, json.dumps(verdict.receipt(), indent=2) + "\n")
     if as_json:

@@ -16,9 +16,9 @@ from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import Say, UsageError, counted, plain
 from ralphgen.ledger.record import (
     changing_sessions,
+    json_value,
     read_entries,
     readable,
-    shown_value,
     without_hidden,
 )
 from ralphgen.project.database import module_of
@@ -88,11 +88,11 @@ def log(
     finish_undone(root)
     if task is not None and not entries:
         from ralphgen.project.schema import open_rows
-        from ralphgen.sessions.decide import missing_task
+        from ralphgen.sessions.decide import no_task_error
 
         with open_rows(root) as rows:
             if rows.task(task) is None:
-                raise missing_task(task, rows)
+                raise no_task_error(task, rows)
     if as_json:
         print_json([entry.as_json() for entry in entries[-limit:]])
         return
@@ -161,13 +161,13 @@ def undo(
         changes = "1 change" if found.changed == 1 else f"{found.changed:,} changes"
         say(f"undid {changes}; to redo them: ralphgen undo {found.session}")
         say("files are unchanged: see git")
-    if found.left:
+    if found.has_remainder:
         raise typer.Exit(1)
 
 
 def _undo_work(root: Path, session: str, then: str, onto: str, *, dry_run: bool, yes: bool) -> None:
     """Undo the rows of a session and its merge, after a list of the effects."""
-    from ralphgen.cli.trust import asked
+    from ralphgen.cli.trust import confirm_trust
     from ralphgen.emit.trust import hidden_in
     from ralphgen.errors import ProjectError
     from ralphgen.loop.revert import preview, then_of, undo_work
@@ -182,12 +182,12 @@ def _undo_work(root: Path, session: str, then: str, onto: str, *, dry_run: bool,
         if not agrees("undo this work?", yes=yes):
             say("nothing was changed")
             raise typer.Exit(1)
-        done = undo_work(root, session, then=status, onto=onto, say=say, ask=asked)
+        done = undo_work(root, session, then=status, onto=onto, say=say, ask=confirm_trust)
         files = f"git revert {done.revert[:SHORT]}, then " if done.revert else ""
         say(f"undid the work; to redo it: {files}ralphgen undo {done.rows.session}")
         if not done.revert:
             say("files are unchanged: see git")
-    if found.rows.left:
+    if found.rows.has_remainder:
         raise typer.Exit(1)
 
 
@@ -334,7 +334,7 @@ def _value(value: object, *, key: bool = False) -> str:
         value = readable(value)
         if key:
             return value
-    text = json.dumps(shown_value(value), ensure_ascii=False)
+    text = json.dumps(json_value(value), ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
@@ -517,9 +517,9 @@ def backup(
 
 
 def _root_for_a_person(path: Path, command: str) -> Path:
-    from ralphgen.project.root import written_root
+    from ralphgen.project.root import write_root
 
-    return written_root(path, command)
+    return write_root(path, command)
 
 
 def _say_entries(root: Path) -> None:
@@ -548,7 +548,7 @@ def indexes(project: Project = Path()) -> None:
     """Print SQL for missing indexes, without running it."""
     from ralphgen.errors import ProjectError
     from ralphgen.kits.project import open_project
-    from ralphgen.planning.access import missing_indexes
+    from ralphgen.planning.access import absent_indexes
 
     opened = open_project(project)
     served = opened.facts
@@ -562,7 +562,7 @@ def indexes(project: Project = Path()) -> None:
         found = set()
         say(f"warning: {error.problems[0].text}: all are printed")
     place = served.place
-    for index in missing_indexes(served, found):
+    for index in absent_indexes(served, found):
         print(f"-- {index.purpose}")
         print(index.statement(place.schema if place is not None else ""))
 

@@ -142,7 +142,7 @@ def loop(
         until=parse_until(until, time.time()) if until else None,
         review_every=review_every,
     )
-    options = _asked_for(limits, max_time, until, agent, worktrees=worktrees, onto=onto)
+    options = _loop_options(limits, max_time, until, agent, worktrees=worktrees, onto=onto)
     options |= {"sandbox": sandbox}
     inspected = Inspected(place.root)
     if server:
@@ -168,19 +168,19 @@ def loop(
     with open_sandbox(inspected, say, asked=sandbox) as around:
         if dry_run:
             if around is not None:
-                _show_missing(around, prepared, inspected.settings)
+                _print_absent_programs(around, prepared, inspected.settings)
             _show_first(prepared, as_json=as_json)
             return
         with shared_connections(place.root):
             raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
 
 
-def _show_missing(sandbox: "Sandbox", prepared: "PreparedLoop", config: "Config") -> None:
+def _print_absent_programs(sandbox: "Sandbox", prepared: "PreparedLoop", config: "Config") -> None:
     """Print the programs that are missing in the sandbox, with the line that adds each."""
     programs = [agent.program for agent in prepared.agents]
     programs += [check.run[0] for check in config.done.checks if check.run]
     programs += [command[0] for command in config.loop.setup]
-    for name, line in sandbox.missing(programs):
+    for name, line in sandbox.absent_programs(programs):
         say(plain(f'missing in the sandbox: "{name}"; {line}'))
 
 
@@ -234,7 +234,7 @@ def _refuse_with_server(
             raise UsageError(f'"{option}" and "--server" cannot be combined', f"remove {option}")
 
 
-def _asked_for(
+def _loop_options(
     limits: "Limits", max_time: str, until: str, agent: str, *, worktrees: bool, onto: str
 ) -> dict[str, object]:
     """Return the options, by which the same loop can be started again."""
@@ -328,7 +328,7 @@ def _looped(
         ready = None if prepared.is_remote else len(prepared.ready)  # only the server counts them
         show(event("begin", **facts, ready=ready))
         run = Run(limits, names, tell=telling.tell)
-        stop = conduct(run, prepared.site, telling, prepared.stop_now, show, record.asked)
+        stop = conduct(run, prepared.site, telling, prepared.stop_now, show, record.new_requests)
         keep_rows(root, tell, syncs=read_settings(root).loop.remote is not None)
         notifier.wait()
         while isinstance(failed := telling.next(0), dict):
@@ -344,7 +344,7 @@ def _looped(
 
 def _trusted(prepared: "PreparedLoop", tell: Say) -> "PreparedLoop":
     """Ask for trust, again after a sync of rows; return the loop with the tasks that are ready."""
-    from ralphgen.cli.trust import asked
+    from ralphgen.cli.trust import confirm_trust
     from ralphgen.emit.trust import require_trust
     from ralphgen.exchange.branch import keep_rows
     from ralphgen.kits.registry import read_settings
@@ -352,14 +352,16 @@ def _trusted(prepared: "PreparedLoop", tell: Say) -> "PreparedLoop":
 
     root, site, items = prepared.root, prepared.site, prepared.site.trust_items
     has_rows = not prepared.is_remote
-    if warning := require_trust(root, items(), asked, is_whole=True, needs_database=has_rows):
+    if warning := require_trust(
+        root, items(), confirm_trust, is_whole=True, needs_database=has_rows
+    ):
         tell(warning)
     settings = read_settings(root)
     shares = settings.loop.remote is not None and settings.git.rows is not None
     if not shares or not isinstance(site, ProjectWorkplace):
         return prepared
     keep_rows(root, tell, syncs=True)
-    require_trust(root, items(), asked, is_whole=True)
+    require_trust(root, items(), confirm_trust, is_whole=True)
     return replace(prepared, ready=tuple(site.next_tasks()))
 
 
@@ -408,7 +410,7 @@ def _as_long_as_it_can(show: "Show", telling: "Telling") -> "Show":
     other programs.
     """
 
-    def shown(told: "Event | None") -> None:
+    def print_line(told: "Event | None") -> None:
         try:
             show(told)
         except OSError as error:
@@ -417,7 +419,7 @@ def _as_long_as_it_can(show: "Show", telling: "Telling") -> "Show":
             if error.errno == EPIPE:
                 telling.signalled(SIGPIPE)
 
-    return shown
+    return print_line
 
 
 @contextmanager
@@ -458,7 +460,7 @@ def notify(
     It goes where [notify] of the settings sends it, cut after 200 characters. Exits with 1 if the
     line was not sent.
     """
-    from ralphgen.cli.trust import asked
+    from ralphgen.cli.trust import confirm_trust
     from ralphgen.emit.trust import notify_items, require_trust
     from ralphgen.kits.registry import read_settings
     from ralphgen.loop.notify import address, one_line, send
@@ -472,5 +474,5 @@ def notify(
         raise UsageError("the text is empty", 'pass a text, such as "the night is over"')
     if not config.is_set:
         raise ProjectError(f"no [notify] in {CONFIG}", "set its command or its url_env")
-    require_trust(root, notify_items(config), asked)
+    require_trust(root, notify_items(config), confirm_trust)
     send(root, config, address(config), line)

@@ -62,11 +62,11 @@ def run_queue(
     import time
 
     from ralphgen.agents.sandbox import open_sandbox
-    from ralphgen.cli.trust import asked
+    from ralphgen.cli.trust import confirm_trust
     from ralphgen.emit.trust import require_trust
     from ralphgen.kits.project import Project as Inspected
     from ralphgen.kits.registry import read_settings
-    from ralphgen.loop.merges import MergeQueue, Outcome, enter_left, targets, words_of
+    from ralphgen.loop.merges import MergeQueue, Outcome, enter_unqueued_work, targets, words_of
     from ralphgen.loop.run import Event, event, event_lines
     from ralphgen.project.database import shared_connections
     from ralphgen.project.root import project_root
@@ -75,7 +75,7 @@ def run_queue(
 
     refuse_agents("merges run")
     root, tell = project_root(project), progress(quiet)
-    if warning := require_trust(root, project_items(root), asked, is_whole=True):
+    if warning := require_trust(root, project_items(root), confirm_trust, is_whole=True):
         tell(warning)
     config = read_settings(root).loop
 
@@ -89,7 +89,7 @@ def run_queue(
     waits = False
     around = open_sandbox(Inspected(root), say, asked=False)
     with around, shared_connections(root):
-        enter_left(root, config, tell)
+        enter_unqueued_work(root, config, tell)
         for target in targets(root):
             queue = MergeQueue(root, target, config, tell, ended=ended, trust_edited=trust_edited)
             while not queue.empty():

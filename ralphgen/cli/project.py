@@ -19,7 +19,7 @@ from ralphgen.terminal.app import (
     Quiet,
     TrustEdited,
     Yes,
-    chosen_project,
+    project_path,
 )
 from ralphgen.terminal.console import print_json, print_result, progress, say
 
@@ -87,13 +87,13 @@ def init(
     the server.
     """
     from ralphgen.cli.next_steps import next_steps
-    from ralphgen.cli.trust import asked as asked_to_trust
+    from ralphgen.cli.trust import confirm_trust as asked_to_trust
     from ralphgen.emit.initialize import InitOptions, initialize
     from ralphgen.environment import base_interpreter
     from ralphgen.exchange.branch import adopt_rows
     from ralphgen.terminal.console import agrees, at_terminal, confirmed, refuse_writes_of_agents
 
-    path = chosen_project(path, project)
+    path = project_path(path, project)
     refuse_writes_of_agents("init", path)
     if not no_install:
         base_interpreter()  # an unusable one is refused before anything is written
@@ -179,15 +179,15 @@ def regen(
     quiet: Quiet = False,
 ) -> None:
     """Regenerate the server after a migration or settings change."""
-    from ralphgen.cli.trust import asked
+    from ralphgen.cli.trust import confirm_trust
     from ralphgen.emit.workflows import preview, regenerate
     from ralphgen.environment import base_interpreter
-    from ralphgen.project.root import project_root, written_root
+    from ralphgen.project.root import project_root, write_root
     from ralphgen.terminal.console import at_terminal
 
     tell = progress(quiet)
-    place = chosen_project(path, project)
-    root = project_root(place) if dry_run else written_root(place, "regen")
+    place = project_path(path, project)
+    root = project_root(place) if dry_run else write_root(place, "regen")
     if watch:
         _watch(root, tell, alone=not (force or allow_removals or dry_run))
     if dry_run:
@@ -195,7 +195,7 @@ def regen(
         return
     if not no_install:
         base_interpreter()
-    ask = asked if at_terminal() else None
+    ask = confirm_trust if at_terminal() else None
     regenerate(root, force=force, say=tell, allow_removals=allow_removals, ask=ask, strict=True)
     _finish(root, install=not no_install, say=tell)
 
@@ -219,7 +219,7 @@ def check(
 
     tell = progress(quiet)
     try:
-        root = project_root(chosen_project(path, project))
+        root = project_root(project_path(path, project))
         report, behind = checked(root, say=tell), rows_behind(root)
     except RalphgenError as error:
         if as_json:
@@ -254,12 +254,12 @@ def inspect(project: Project = Path(), as_json: Json = False) -> None:
     """Show the facts that decide the generated server."""
     from ralphgen.kits.project import open_project
     from ralphgen.kits.registry import KITS
-    from ralphgen.project.inspect import found_by_kits
-    from ralphgen.project.root import database_shown
+    from ralphgen.project.inspect import kit_findings
+    from ralphgen.project.root import database_label
 
     inspected = open_project(project)
     plan = inspected.plan
-    found = found_by_kits(inspected.root, inspected.facts, KITS)
+    found = kit_findings(inspected.root, inspected.facts, KITS)
     warnings = [*plan.warnings]
     warnings += [text for kit in plan.kits if kit.key in found for text in found[kit.key].warnings]
     for warning in warnings:
@@ -268,7 +268,7 @@ def inspect(project: Project = Path(), as_json: Json = False) -> None:
         absent = {kit.key: dict(kit.absent) for kit in plan.kits}
         details = {kit: finding.details for kit, finding in found.items()}
         facts = plan.facts
-        database = database_shown(inspected.root)
+        database = database_label(inspected.root)
         print_json(
             {
                 **facts,
@@ -297,7 +297,7 @@ def doctor(
 
     on_path = [CheckResult("PATH", *NOT_ON_PATH, is_warning=True)] * (not which("ralphgen"))
     errors = warnings = 0
-    examined = open_project(chosen_project(path, project))
+    examined = open_project(project_path(path, project))
     for result in chain(examine(examined, trust_edited=trust_edited), on_path):
         state = "ok" if not result.fix else "warn" if result.is_warning else "error"
         errors += state == "error"
@@ -401,10 +401,10 @@ def upgrade(
     from ralphgen.emit.workflows import install_environment, plan_upgrade
     from ralphgen.emit.workflows import upgrade as upgrade_project
     from ralphgen.environment import base_interpreter
-    from ralphgen.project.root import written_root
+    from ralphgen.project.root import write_root
     from ralphgen.terminal.console import agrees
 
-    root = written_root(chosen_project(path, project), "upgrade")
+    root = write_root(project_path(path, project), "upgrade")
     planned = plan_upgrade(root)
     if planned is None:
         say(f"the server is already from ralphgen {__version__}")

@@ -154,7 +154,7 @@ class RowCommand:
         if not answer[rows]:
             say(none())
             return
-        shown = answer[rows] if rows != "tasks" else [shown_task(one) for one in answer[rows]]
+        shown = answer[rows] if rows != "tasks" else [task_view(one) for one in answer[rows]]
         show_rows(shown, COLUMNS[rows], answer["total"])
 
 
@@ -310,7 +310,7 @@ def in_options(problem: Problem, tool: str, positional: Mapping[str, str]) -> Pr
         name = option(found[1]).lower()
         word = name.removeprefix("--")
         field = name if "-" in word or word == "clear" else word
-        text = f"invalid {field} {found[2]}: {_wanted(found[3])}"
+        text = f"invalid {field} {found[2]}: {_expected_value_text(found[3])}"
     elif found := UNKNOWN.match(text):
         verb, _, noun = tool.partition("_")
         page = f"ralphgen {noun.removesuffix('s')} {VERBS.get(verb, verb)} --help"
@@ -322,7 +322,7 @@ def in_options(problem: Problem, tool: str, positional: Mapping[str, str]) -> Pr
     return Problem(text, hint, problem.output)
 
 
-def _wanted(expected: str) -> str:
+def _expected_value_text(expected: str) -> str:
     """Return the expected value of a tool as advice: "one of" and names become "use a, b or c"."""
     listed, is_meant, meant = expected.partition("; did you mean ")
     if not listed.startswith("one of "):
@@ -332,7 +332,7 @@ def _wanted(expected: str) -> str:
     return f"use {choice}{is_meant}{meant}"
 
 
-def listed(tools: RowTools, tool: str, rows: str, limit: int, **arguments: object) -> Record:
+def limit_rows(tools: RowTools, tool: str, rows: str, limit: int, **arguments: object) -> Record:
     """Return the first rows of a list as one answer of its tool, at most `limit`."""
     whole: Record = {rows: []}
     for answer in tools.pages(tool, limit=min(limit, PAGE), **arguments):
@@ -354,7 +354,7 @@ def changed(answer: Record) -> str:
     return f"changed {', '.join(answer.get('changed', ())) or 'nothing'}"
 
 
-def shown_task(task: Record) -> Record:
+def task_view(task: Record) -> Record:
     """Return a task with its computed state instead of its status."""
     return {**task, "status": INFERRED.get(task.get("inferred", ""), task.get("status"))}
 
@@ -405,7 +405,7 @@ def add_named_rows(
     def list_(at: RowCommand, limit: Limit = 50) -> None:
         tool = f"list_{rows}"
         with at.tools(tool) as tools:
-            answer = listed(tools, tool, rows, limit)
+            answer = limit_rows(tools, tool, rows, limit)
         at.show_rows(answer, rows, none=lambda: f"there are no {rows} yet")
 
     @command("show", about)
@@ -486,7 +486,7 @@ def edit_row(row: "EditedRow | EditedProject") -> Record:
                 file_path.unlink()
                 raise
             kept = f'your text is in "{file_path}"'
-            raise RefusalError(plain(_said(error)), kept) from error
+            raise RefusalError(plain(_problem_lines(error)), kept) from error
         file_path.unlink()
         return answer
 
@@ -499,7 +499,7 @@ def _with_other_versions(path: Path, clashes: "Sequence[FieldClash]") -> str:
         "# to write your version.",
     ]
     for clash in clashes:
-        now = f"{toml_key(clash.name)} = {_spelled(clash.now)}" if _fits(clash.now) else ""
+        now = f"{toml_key(clash.name)} = {_toml_value(clash.now)}" if _fits(clash.now) else ""
         said = now or f"{toml_key(clash.name)} is empty"
         lines += [f"# {line}".rstrip() for line in said.split("\n")]
     with path.open("a", encoding="utf-8") as file:  # and cuts nothing off where the disk is full
@@ -507,7 +507,7 @@ def _with_other_versions(path: Path, clashes: "Sequence[FieldClash]") -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _said(error: Exception) -> str:
+def _problem_lines(error: Exception) -> str:
     """Return the problems of an error, without hints."""
     if isinstance(error, RalphgenError):
         return "; ".join(problem.text for problem in error.problems)
@@ -535,9 +535,9 @@ def as_toml(record: Record, schemas: Schemas, title: str) -> str:
         if name in partial:
             lines.append(f"# {key} is too long or has another form; it is unchanged")
         elif name in record and _fits(record[name]):
-            lines.append(f"{key} = {_spelled(record[name])}")
+            lines.append(f"{key} = {_toml_value(record[name])}")
         else:
-            lines.append(f"# {key} = {_spelled(EMPTY.get(str(rule.get('type')), ''))}")
+            lines.append(f"# {key} = {_toml_value(EMPTY.get(str(rule.get('type')), ''))}")
     return "\n".join(lines) + "\n"
 
 
@@ -570,7 +570,7 @@ def _fits(value: object) -> bool:
     return value is not None
 
 
-def _spelled(value: object) -> str:
+def _toml_value(value: object) -> str:
     """Return a value as TOML: a text of several lines as a block, other values on one line."""
     if isinstance(value, str) and "\n" in value:
         block = f'"""\n{value.replace(chr(92), chr(92) * 2)}"""'

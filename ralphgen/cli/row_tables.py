@@ -75,10 +75,14 @@ def show_rows(rows: Sequence[Row], columns: Sequence[str], total: int) -> None:
         name: max(len(name), *(_cell(row.get(name)).cell_len for row in rows)) for name in shown
     }
     for name in [*MISSED_LEAST, *shown]:
-        if name in shown and name not in NEEDED and _left(widths, shown, console.width) < LEAST:
+        if (
+            name in shown
+            and name not in NEEDED
+            and _last_column_width(widths, shown, console.width) < LEAST
+        ):
             shown.remove(name)
     table = Table(box=None, pad_edge=False, header_style="dim")
-    last = max(_left(widths, shown, console.width), 1)
+    last = max(_last_column_width(widths, shown, console.width), 1)
     for name in shown:
         table.add_column(
             name.replace("_", " "),
@@ -94,7 +98,7 @@ def show_rows(rows: Sequence[Row], columns: Sequence[str], total: int) -> None:
         say(f"and {total - len(rows):,} more: see them with --limit {total}")
 
 
-def _left(widths: Mapping[str, int], shown: Sequence[str], width: int) -> int:
+def _last_column_width(widths: Mapping[str, int], shown: Sequence[str], width: int) -> int:
     """Return the width that remains for the last column."""
     return width - sum(widths[name] + GAP for name in shown[:-1])
 

@@ -18,7 +18,7 @@ from ralphgen.cli.completion import (
     complete_tasks,
 )
 from ralphgen.cli.recipes import RecipeCommand
-from ralphgen.cli.trust import asked
+from ralphgen.cli.trust import confirm_trust
 from ralphgen.errors import ProjectError, RalphgenError, Say, UsageError, harmless, plain
 from ralphgen.runtime.session import BY_CLIENT, BY_TERMINAL
 from ralphgen.sessions.decide import Request, no_tasks
@@ -263,7 +263,7 @@ def _make_default(
     from ralphgen.sessions.create import create_default_context
 
     path, warnings = create_default_context(
-        root, request, say=tell, ask=asked, trust_edited=trust_edited
+        root, request, say=tell, ask=confirm_trust, trust_edited=trust_edited
     )
     for warning in warnings:
         say(f"warning: {plain(warning)}")
@@ -322,7 +322,7 @@ def open_session(
         place.root,
         request,
         say=tell,
-        ask=asked,
+        ask=confirm_trust,
         work_tree=place.work_tree,
         dry_run=dry_run,
         trust_edited=trust_edited,

@@ -13,10 +13,10 @@ from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import SessionRecord
 from ralphgen.loop.cost import session_cost
-from ralphgen.planning.model import KitPlan, ServerPlan, listed_bytes, listed_tools
+from ralphgen.planning.model import KitPlan, ServerPlan, listing_bytes, session_tools
 from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.project.model import Table as DatabaseTable
-from ralphgen.project.root import database_shown
+from ralphgen.project.root import database_label
 from ralphgen.sessions.store import StoredSession, age_words
 from ralphgen.terminal.console import print_result
 
@@ -36,8 +36,8 @@ def tool_matrix(plan: ServerPlan, discipline: str | None = None) -> dict[str, ob
             "tools": [tool.name for tool in kit.tools],
             "absent": dict(kit.absent),
             "recipes": {
-                name: {"tools": _names(tools), "bytes": listed_bytes(tools)}
-                for name, tools in _seen(plan, kit, discipline).items()
+                name: {"tools": _names(tools), "bytes": listing_bytes(tools)}
+                for name, tools in _recipe_entries(plan, kit, discipline).items()
             },
         }
         for kit in plan.kits
@@ -50,7 +50,7 @@ def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
     With a `discipline`, without the tools that it removes.
     """
     console = _console()
-    kits = {kit.key: _seen(plan, kit, discipline) for kit in plan.kits}
+    kits = {kit.key: _recipe_entries(plan, kit, discipline) for kit in plan.kits}
     served = [name for name in plan.policy.recipes if any(seen[name] for seen in kits.values())]
     recipes = {name: at for at, name in enumerate(served, start=1)}
     if without := [plain(name) for name in plan.policy.recipes if name not in recipes]:
@@ -69,7 +69,7 @@ def show_facts(inspected: Project, found: Mapping[str, Finding]) -> None:
     """Print the inspected schema, removals, recipes and tools, and the findings of each kit."""
     console = _console()
     project = inspected.facts
-    print_result(f"database: {plain(database_shown(inspected.root))}")
+    print_result(f"database: {plain(database_label(inspected.root))}")
     for table in project.schema.tables:
         console.print(f"{plain(table.name)}: {counted(len(table.columns), 'column')}")
         console.print(_columns(project, table))
@@ -79,20 +79,20 @@ def show_facts(inspected: Project, found: Mapping[str, Finding]) -> None:
     for recipe in project.recipes:
         print_result(plain(f'recipe "{recipe.name}" takes from "{recipe.base}"'))
     for one in inspected.plan.wordings:
-        print_result(plain(one.told))
+        print_result(plain(one.description_message))
     console.print(f"kits: {', '.join(project.kits)}")
     for kit in inspected.plan.kits:
         console.print(f"{kit.key}: {counted(len(kit.tools), 'tool')}")
         _show_absent(kit)
         if kit.key in found and found[kit.key].summary:
-            _show_found(console, found[kit.key])
+            _print_finding(console, found[kit.key])
     for key, finding in found.items():
         if key not in project.kits and finding.summary:
             hint = f'to enable it, run "ralphgen init --kit {key}"'
             print_result(f"{key} is off; it would serve {finding.summary}; {hint}")
 
 
-def _show_found(console: Console, finding: Finding) -> None:
+def _print_finding(console: Console, finding: Finding) -> None:
     """Print the content of an enabled kit: a table for each kind, with its keys as columns."""
     print_result(f"{finding.summary}:")
     for rows in finding.details.values():
@@ -161,10 +161,10 @@ def _console() -> PageConsole:
     return PageConsole(markup=False, emoji=False, highlight=False)
 
 
-def _seen(plan: ServerPlan, kit: KitPlan, discipline: str | None) -> dict[str, Entries]:
+def _recipe_entries(plan: ServerPlan, kit: KitPlan, discipline: str | None) -> dict[str, Entries]:
     """Return the answer of `tools/list` for the sessions of each recipe."""
     return {
-        name: listed_tools(plan, name, kit, discipline=discipline) for name in plan.policy.recipes
+        name: session_tools(plan, name, kit, discipline=discipline) for name in plan.policy.recipes
     }
 
 
@@ -180,7 +180,7 @@ def _recipes(seen: Mapping[str, Entries], numbers: Mapping[str, int]) -> Table:
     table.add_column("tools", justify="right")
     table.add_column("bytes of tools/list", justify="right")
     for name, number in numbers.items():
-        size = listed_bytes(seen[name])
+        size = listing_bytes(seen[name])
         table.add_row(str(number), plain(name), str(len(seen[name])), f"{size:,}")
     return table
 

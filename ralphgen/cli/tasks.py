@@ -24,10 +24,10 @@ from ralphgen.cli.row_commands import (
     add_named_rows,
     arguments_of,
     field,
-    listed,
+    limit_rows,
     matching,
     row_command,
-    shown_task,
+    task_view,
 )
 from ralphgen.errors import Problem, UsageError, counted, harmless, plain
 from ralphgen.project.root import project_place
@@ -166,11 +166,11 @@ def list_(
 
             def matches(task: Record) -> bool:
                 is_found = search.casefold() in str(task.get("title", "")).casefold()
-                return is_found and (state not in STATES or shown_task(task)["status"] == state)
+                return is_found and (state not in STATES or task_view(task)["status"] == state)
 
             answer = matching(tools, matches, limit, filters)
         else:
-            answer = _listed(tools, limit, filters)
+            answer = _filter_tasks(tools, limit, filters)
 
     def none() -> str:
         if ready and not (search or status):
@@ -416,10 +416,10 @@ def _list_questions(at: RowCommand, limit: int) -> None:
         say(f"{len(found) - len(shown)} more: --limit {len(found)}")
 
 
-def _listed(tools: RowTools, limit: int, filters: Record) -> Record:
+def _filter_tasks(tools: RowTools, limit: int, filters: Record) -> Record:
     """Return the tasks of a filter; the refusal of a status names the computed states too."""
     try:
-        return listed(tools, "list_tasks", "tasks", limit, **filters)
+        return limit_rows(tools, "list_tasks", "tasks", limit, **filters)
     except RefusalError as error:
         for one in error.problems:
             if '"filter_status" is ' in one.text and not one.hint:
@@ -464,7 +464,7 @@ def _state(tools: RowTools, task: int, stored: str) -> str:
     """Return the computed state of a task, or its stored status if the session has no tool."""
     if "get_task" not in tools.tools():
         return stored
-    return str(shown_task(tools.ask("get_task", id=task))["status"])
+    return str(task_view(tools.ask("get_task", id=task))["status"])
 
 
 def _why(project: Path, feature: str | None, discipline: str | None) -> str:
@@ -493,7 +493,7 @@ def check(
 
     Passed checks prove the task while the files stay unchanged.
     """
-    from ralphgen.cli.trust import asked
+    from ralphgen.cli.trust import confirm_trust
     from ralphgen.emit.trust import check_items, require_trust
     from ralphgen.errors import ProjectError
     from ralphgen.kits.registry import read_settings
@@ -504,7 +504,7 @@ def check(
     if not done.checks:
         hint = 'add [[done.checks]] to .ralph/ralphgen.toml, then run "ralphgen regen"'
         raise ProjectError("no checks are configured", hint)
-    require_trust(root, check_items(done), asked)  # checks of a clone run programs
+    require_trust(root, check_items(done), confirm_trust)  # checks of a clone run programs
     answer = at.ask(RUN_CHECKS, task=task)
     if at.as_json:
         print_json(answer)

@@ -127,7 +127,7 @@ def why(
 
     Prints the source that removed the tool or the argument, and the recipes that have it.
     """
-    from ralphgen.authority import Reach, asked_tools
+    from ralphgen.authority import Reach, tools_by_name
     from ralphgen.kits.project import open_project
     from ralphgen.kits.registry import KITS
     from ralphgen.planning.model import INTERACTIVE
@@ -135,7 +135,7 @@ def why(
 
     opened = open_project(project)
     plan = opened.plan
-    tools = asked_tools(plan, KITS, tool, argument)
+    tools = tools_by_name(plan, KITS, tool, argument)
     reach = Reach(plan)
     request = Request(
         recipe or (INTERACTIVE if task is None else WORKING), task, discipline=discipline
@@ -171,7 +171,7 @@ def who(
     """
     from difflib import ndiff
 
-    from ralphgen.authority import Reach, asked_tools
+    from ralphgen.authority import Reach, tools_by_name
     from ralphgen.kits.project import open_project
     from ralphgen.kits.registry import KITS
 
@@ -179,7 +179,7 @@ def who(
     reach = Reach(plan)
     lines = [
         f"{asked}: {line}"
-        for asked in asked_tools(plan, KITS, tool, argument)
+        for asked in tools_by_name(plan, KITS, tool, argument)
         for line in reach.who(asked)
     ]
     if expect is None:
@@ -220,9 +220,9 @@ def add(
     Writes the settings; regen generates the tools.
     """
     from ralphgen.kits.tables import add_tables
-    from ralphgen.project.root import CONFIG, written_root
+    from ralphgen.project.root import CONFIG, write_root
 
-    for table, noun, names in add_tables(written_root(project, "tools add"), tables):
+    for table, noun, names in add_tables(write_root(project, "tools add"), tables):
         say(plain(f'added "{table}" to {CONFIG}: {", ".join(names)}; one row is called "{noun}"'))
     say("next: ralphgen regen")
 

@@ -48,9 +48,9 @@ def trust(
         raise UsageError("--signers, --forget and --commit cannot be combined", "pass one of them")
     if forget:
         from ralphgen.emit.delegation import forget_delegation
-        from ralphgen.project.root import written_root
+        from ralphgen.project.root import write_root
 
-        done = forget_delegation(written_root(project, "trust"))
+        done = forget_delegation(write_root(project, "trust"))
         say("signed commits need your approval again" if done else "no signers to forget")
     elif commit is not None:
         _trust_commit(project, commit, yes=yes)
@@ -62,12 +62,12 @@ def trust(
 
 def _trust_commit(project: Path, reference: str, *, yes: bool) -> None:
     """Record the rules of a commit, which need not be checked out."""
-    from ralphgen.emit.delegation import commit_named
+    from ralphgen.emit.delegation import resolve_commit
     from ralphgen.emit.trust import items_at
-    from ralphgen.project.root import written_root
+    from ralphgen.project.root import write_root
 
-    root = written_root(project, "trust")
-    is_new = _recorded(root, items_at(root, commit_named(root, reference)), yes=yes)
+    root = write_root(project, "trust")
+    is_new = _recorded(root, items_at(root, resolve_commit(root, reference)), yes=yes)
     say(f"{'approved' if is_new else 'nothing to approve in'} the rules of {plain(reference)}")
 
 
@@ -75,10 +75,10 @@ def _delegate(project: Path, signers: Path, branch: str, *, yes: bool) -> None:
     """Approve the current items, then record the signers of a branch."""
     from ralphgen.emit.delegation import keep_delegation, new_delegation, signer_lines
     from ralphgen.errors import ProjectError, UsageError
-    from ralphgen.project.root import written_root
+    from ralphgen.project.root import write_root
     from ralphgen.terminal.console import at_terminal, confirmed
 
-    root = written_root(project, "trust")
+    root = write_root(project, "trust")
     found = new_delegation(root, signers, branch)
     _trust_items(project, yes=yes)
     say(f"these keys may sign for you on {plain(found.branch)}, from {found.anchor[:12]} on:")
@@ -104,10 +104,10 @@ def _trust_items(project: Path, *, yes: bool) -> None:
     from ralphgen.emit.workflows import compile_server
     from ralphgen.kits.project import Project as Inspected
     from ralphgen.kits.registry import read_settings
-    from ralphgen.project.root import database_place, has_database, written_root
+    from ralphgen.project.root import database_place, has_database, write_root
     from ralphgen.sessions.create import project_items
 
-    root = written_root(project, "trust")
+    root = write_root(project, "trust")
     is_new = _recorded(root, database_items(root), yes=yes)  # before it is looked for
     place = database_place(root)
     if not has_database(root) or (place is not None and not os.environ.get(place.dsn_env)):
@@ -138,7 +138,7 @@ def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: boo
     elif shown and not at_terminal():
         _show(shown)
         raise UsageError("confirmation needed, but there is no terminal", "pass --yes")
-    elif shown and not asked(shown):
+    elif shown and not confirm_trust(shown):
         say("nothing was approved")
         raise typer.Exit(1)
     if unknown or marks:
@@ -172,7 +172,7 @@ def _accepted(root: Path, *, yes: bool) -> bool:
     return True
 
 
-def asked(shown: Sequence[str]) -> bool:
+def confirm_trust(shown: Sequence[str]) -> bool:
     """Return whether the user at the terminal trusts the shown items; false without a user.
 
     An agent that opens a terminal is not asked.

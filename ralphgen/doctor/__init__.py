@@ -22,10 +22,10 @@ from ralphgen.files import whole_text
 from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import VERSION, read_state
 from ralphgen.loop.trees import worktree_notes
-from ralphgen.planning.access import LOGINS, MANY, missing_indexes
+from ralphgen.planning.access import LOGINS, MANY, absent_indexes
 from ralphgen.project.database import connected, open_database, open_without_trace
 from ralphgen.project.git import committed_texts
-from ralphgen.project.inspect import missing_database
+from ralphgen.project.inspect import no_database_error
 from ralphgen.project.model import DoneRules, OwnTool
 from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.root import (
@@ -146,7 +146,7 @@ def _database(project: Project) -> CheckResult:
     root = project.root
     try:
         if is_missing(database_path(root)):
-            raise missing_database(root, any_schema=_is_of_app(project))
+            raise no_database_error(root, any_schema=_is_of_app(project))
         with open_without_trace(database_path(root)) as connection:
             (answer,) = connection.execute("PRAGMA quick_check").fetchone()
     except ProjectError as error:
@@ -245,7 +245,7 @@ def _indexes(project: Project) -> Iterator[CheckResult]:
     try:
         with project.rows() as rows:
             tasks = rows.tasks()
-            missing = missing_indexes(project.facts, rows.indexes()) if tasks >= MANY else ()
+            missing = absent_indexes(project.facts, rows.indexes()) if tasks >= MANY else ()
     except ProjectError:
         return  # already reported
     if missing:
@@ -283,7 +283,7 @@ def _tasks(project: Project) -> Iterator[CheckResult]:
         yield _claims(root)
     yield from _missing_tasks(project)
     yield _done(done)
-    yield from _written(root)
+    yield from _check_untracked_files(root)
     place = database_place(root)
     if place is not None and done is not None:
         with suppress(ProjectError):  # a database that does not respond is already reported
@@ -342,7 +342,7 @@ def _done(rules: DoneRules | None) -> CheckResult:
     return CheckResult("checks", f"tasks are proved by {names}")
 
 
-def _written(root: Path) -> Iterator[CheckResult]:
+def _check_untracked_files(root: Path) -> Iterator[CheckResult]:
     """Report the untracked files that checks have written, which make their proof worthless."""
     try:
         named = json.loads((root / WRITTEN).read_bytes())

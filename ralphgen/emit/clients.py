@@ -304,7 +304,7 @@ def _program() -> str | None:
     return shutil.which(COMMAND) or shutil.which(COMMAND, path=str(Path(sys.executable).parent))
 
 
-def written_entries(
+def file_entries(
     client: str, root: Path, kits: Sequence[str], *, personal: bool = False
 ) -> ClientEntries | None:
     """Return the entries that the client's file has for kits of the project, or None.

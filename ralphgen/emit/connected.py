@@ -14,8 +14,8 @@ from ralphgen.emit.clients import (
     SKILLS,
     SUBAGENTS,
     ClientEntries,
+    file_entries,
     with_gate,
-    written_entries,
 )
 from ralphgen.emit.skills import (
     AGENTS_FOLDER,
@@ -76,7 +76,9 @@ class SealedFolder:
         try:
             written = write(root / self.path, self.files, force=force)
         except EditedError as error:
-            raise EditedError.of(self._named(one, known=known) for one in error.problems) from error
+            raise EditedError.of(
+                self._problem_with_server(one, known=known) for one in error.problems
+            ) from error
         return len((*written.added, *written.changed, *written.removed))
 
     def drift(self, root: Path) -> Drift:
@@ -87,16 +89,16 @@ class SealedFolder:
             for names in (found.stale, found.edited, found.missing, found.leftover)
         )
         parts = {
-            f"{self.path}/{name}": self._named_part(part) for name, part in found.parts.items()
+            f"{self.path}/{name}": self._part_label(part) for name, part in found.parts.items()
         }
         return Drift(stale, edited, missing, leftover, parts=parts, hint=found.hint)
 
-    def _named(self, problem: Problem, *, known: bool) -> Problem:
+    def _problem_with_server(self, problem: Problem, *, known: bool) -> Problem:
         quote = '"' if problem.text.startswith('"') else ""
         text = f"{quote}{self.path}/{problem.text.removeprefix(quote)}"
         return Problem(text, problem.hint if known else problem.hint and AWAY)
 
-    def _named_part(self, part: str) -> str:
+    def _part_label(self, part: str) -> str:
         old, new, lines = part.split("\n", 2)
         old = old.replace("--- a/", f"--- a/{self.path}/")
         return f"{old}\n{new.replace('+++ b/', f'+++ b/{self.path}/')}\n{lines}"
@@ -209,7 +211,7 @@ def all_entries(root: Path, kits: Sequence[str]) -> Iterator[ClientEntries]:
     """Yield the entries of each client for the project, in its files and in the user's."""
     for client, form in CLIENTS.items():
         for personal in (True,) if form.personal else (False, True):
-            if entries := written_entries(client, root, kits, personal=personal):
+            if entries := file_entries(client, root, kits, personal=personal):
                 yield entries
 
 

@@ -180,7 +180,7 @@ def texts_at(root: Path, files: Iterable[str], commits: Sequence[str]) -> dict[s
     return found
 
 
-def commit_named(root: Path, reference: str) -> str:
+def resolve_commit(root: Path, reference: str) -> str:
     """Return the commit of a reference; raise `UsageError` if there is none."""
     tree = repository_of(str(root))
     found = None if tree is None else _commit(tree, reference)

@@ -32,7 +32,7 @@ from ralphgen.ledger.tables import make_triggers
 from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.database import ENDS, is_sqlite, open_database
-from ralphgen.project.inspect import FACTS, is_recorded, missing_database, refuse_other_schemas
+from ralphgen.project.inspect import FACTS, is_recorded, no_database_error, refuse_other_schemas
 from ralphgen.project.root import (
     FOLDER,
     DatabasePlace,
@@ -133,7 +133,7 @@ def _initialize(
         _agree_to_add(root, place, agree)
     is_away = place is None and is_missing(database_path(root))
     if is_away and not needs_tasks and not is_recorded(root, read_settings(root)):
-        raise missing_database(root, any_schema=True)
+        raise no_database_error(root, any_schema=True)
     committed = None if place is not None else _agreed_tables(root, say, agree)
     switch_on(root, options.kits, place)
     if needs_tasks or committed is not None:

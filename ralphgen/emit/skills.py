@@ -21,7 +21,7 @@ from ralphgen.planning.model import (
     ServerPlan,
     SkillPlan,
     Step,
-    listed_tools,
+    session_tools,
 )
 from ralphgen.project.database import open_database
 from ralphgen.project.disciplines import discipline_rows
@@ -159,7 +159,9 @@ class Told:
     steps: Names
 
 
-def told_workflows(skill: SkillPlan, schemas: Mapping[str, Mapping[str, Any]]) -> tuple[Told, ...]:
+def supported_workflows(
+    skill: SkillPlan, schemas: Mapping[str, Mapping[str, Any]]
+) -> tuple[Told, ...]:
     """Return the workflows that these input schemas support, with the names of their tools.
 
     A step is left out if its tool is missing or does not support a value, and an argument if the
@@ -167,13 +169,13 @@ def told_workflows(skill: SkillPlan, schemas: Mapping[str, Mapping[str, Any]]) -
     """
     found = []
     for workflow in skill.workflows:
-        steps = tuple(_told(workflow.steps, schemas))
+        steps = tuple(_step_lines(workflow.steps, schemas))
         if steps and all(need in schemas for need in workflow.needs):
             found.append(Told(workflow.title, steps))
     return tuple(found)
 
 
-def _told(steps: Iterable[Step], schemas: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def _step_lines(steps: Iterable[Step], schemas: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for step in steps:
         rules = schemas.get(step.tool, {}).get("properties", {})
         if not step.tool:
@@ -267,7 +269,7 @@ def render_skills(plan: ServerPlan, place: str = SKILLS) -> tuple[Skill, ...]:
 
 
 def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan, place: str) -> Files:
-    listed = {tool["name"]: tool for tool in listed_tools(plan, "manual", kit)}
+    listed = {tool["name"]: tool for tool in session_tools(plan, "manual", kit)}
     schemas = {name: tool["inputSchema"] for name, tool in listed.items()}
     sessions, removals = session_rows(kit, plan.policy), removal_rows(kit, plan.policy)
     values: dict[str, object] = {
@@ -275,7 +277,7 @@ def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan, place: str) -> File
         "skill": skill,
         "folder": f"{place}/{skill.name}",
         "tools": [_tool(plan, kit, tool, schemas[tool.name]) for tool in kit.tools],
-        "workflows": told_workflows(skill, schemas),
+        "workflows": supported_workflows(skill, schemas),
         "sessions": sessions[:MOST],
         "removals": removals[:MOST],
         "more": max(len(sessions), len(removals)) > MOST,

@@ -22,7 +22,7 @@ from ralphgen import __version__
 from ralphgen.emit.delegation import read_delegation, texts_at, verified_commits
 from ralphgen.emit.write import UntrustedError, refuse_edited
 from ralphgen.errors import ProjectError, RalphgenError, plain
-from ralphgen.files import MANIFEST, MARK, digest, named_files
+from ralphgen.files import MANIFEST, MARK, digest, files_by_suffix
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.project.approvals import (
@@ -46,15 +46,15 @@ from ralphgen.project.config import (
     Words,
     config_model,
     prompt_names,
+    public_url,
     read_words,
-    shown_url,
 )
 from ralphgen.project.disciplines import discipline_servers
 from ralphgen.project.git import (
     committed_texts,
     has_objects_of,
     has_outward_link,
-    known_texts,
+    recorded_texts,
     settings_of,
 )
 from ralphgen.project.inspect import RecipeFile, hidden_columns, read_recipes, settings_models
@@ -68,7 +68,7 @@ from ralphgen.project.root import (
     has_database,
     is_on_server,
     outside_database,
-    outside_shown,
+    outside_message,
     project_home,
 )
 from ralphgen.project.schema import ProjectRows, open_rows
@@ -376,7 +376,7 @@ def _tool_item(file: str, sha256_hex: str) -> TrustItem:
     return TrustItem(found, f"sessions run {file}", file, sha256_hex)
 
 
-def told_items(describe: Mapping[str, str]) -> list[TrustItem]:
+def description_items(describe: Mapping[str, str]) -> list[TrustItem]:
     """Return the project's own descriptions of tools, which agents read."""
     return [
         TrustItem(
@@ -426,7 +426,7 @@ def database_items(root: Path, table: Mapping[str, Any] | None = None) -> list[T
         return []
     is_named = database_name(root) != DATABASE if table is None else bool(table)
     file = CONFIG if is_named else DATABASE
-    return [TrustItem(database_digest(*outside), outside_shown(outside), file)]
+    return [TrustItem(database_digest(*outside), outside_message(outside), file)]
 
 
 def context_items(root: Path) -> list[TrustItem]:
@@ -601,7 +601,7 @@ def items_at(root: Path, commit: str) -> list[TrustItem]:
     if found is None:
         raise ProjectError(f'{CONFIG} of the commit "{commit}" cannot be read')
     config, table = found
-    recipes = [f"{RECIPES}/{name}" for name in named_files(root, RECIPES, ".toml")]
+    recipes = [f"{RECIPES}/{name}" for name in files_by_suffix(root, RECIPES, ".toml")]
     files = [
         *(_recipe_of(file, text) for file in recipes if (text := _data(root / file)) is not None),
         *(item for item in words_items(read_words(root, prompt_names(root)), ())),
@@ -652,8 +652,8 @@ def require_trust(
 def accept_database(root: Path, ask: Ask | None) -> None:
     """Record a database outside of the project before it is opened, as the user's own or asked.
 
-    The rule is that of `record_written`. Raises `UntrustedError` if the user says no, or cannot be
-    asked.
+    The rule is that of `record_own_files`. Raises `UntrustedError` if the user refuses, or
+    cannot be asked.
     """
     record = read_record(root)
     new = [item for item in database_items(root) if item.digest not in record.digests]
@@ -686,7 +686,7 @@ def record_items(root: Path, items: Sequence[TrustItem], *, marks: bool = False)
     return keep_record(root, authority, content, marks=marks)
 
 
-def record_written(
+def record_own_files(
     root: Path,
     manifest: str,
     items: Sequence[TrustItem],
@@ -745,7 +745,7 @@ def _is_held(root: Path, item: TrustItem) -> bool:
         return committed_texts(path) != () if is_database else has_objects_of(path, data)
     if has_objects_of(path, data, is_parsed=True):
         return True
-    texts = known_texts(path)
+    texts = recorded_texts(path)
     if texts is None:
         return True
     held = [_digests_in(root, item.file, text) for text in texts]
@@ -787,7 +787,7 @@ def _config_in(text: bytes) -> tuple[Config, Mapping[str, Any]] | None:
 def _items_in(root: Path, config: Config, database: Mapping[str, Any]) -> list[TrustItem]:
     """Return the items in settings, with their table `[database]`."""
     items = [
-        *(*launch_items(config.launch), *told_items(config.describe)),
+        *(*launch_items(config.launch), *description_items(config.describe)),
         *(*check_items(config.done), *loop_items(config.loop), *notify_items(config.notify)),
         *(*settings_items(config), *database_items(root, database)),
     ]
@@ -801,7 +801,7 @@ def _use(name: str, entry: Mapping[str, Any]) -> str:
     """Return how a session uses a server: it starts a command, or connects to an address."""
     named = "".join(f" with {one}=…" for one in entry.get("env", entry.get("headers", {})))
     if "url" in entry:
-        return f'connects to "{name}" at {shown_url(entry["url"])}{named}'
+        return f'connects to "{name}" at {public_url(entry["url"])}{named}'
     return f'starts "{name}": {shlex.join([entry["command"], *entry["args"]])}{named}'
 
 
@@ -841,7 +841,7 @@ def own_items(
         *file_items(project.root),
         *client_items(work_tree),
         *content_items(work_tree),
-        *told_items(config.describe),
+        *description_items(config.describe),
         *words,
         *(
             item
@@ -858,7 +858,7 @@ def run_items(project: Project) -> list[TrustItem]:
     return [*check_items(config.done), *tool_items(root), *context_items(root), *settings]
 
 
-def written_items(project: Project) -> list[TrustItem]:
+def own_file_items(project: Project) -> list[TrustItem]:
     """Return the items that every session requires, besides the server."""
     root, config = project.root, project.settings
     with open_rows(root) as rows:

@@ -18,10 +18,10 @@ from ralphgen.emit.scaffold import CONTEXT, default_context, write_ignored, writ
 from ralphgen.emit.trust import (
     Ask,
     accept_database,
-    record_written,
+    own_file_items,
+    record_own_files,
     recorded_writes,
     run_items,
-    written_items,
 )
 from ralphgen.emit.write import (
     Drift,
@@ -43,12 +43,12 @@ from ralphgen.planning.server import plan_server
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import (
     config_lock,
+    generator_version,
     is_earlier,
     pattern_notes,
     refuse_earlier,
     refuse_older,
     refuse_unwanted,
-    written_by,
 )
 from ralphgen.project.git import Merge, read_merge
 from ralphgen.project.inspect import FACTS, loosened
@@ -66,9 +66,9 @@ from ralphgen.project.root import (
 from ralphgen.project.schema import (
     Facts,
     Parts,
-    missing_required_columns,
     recorded_parts,
     schema_from_facts,
+    schema_problems,
 )
 from ralphgen.runtime.engine import fingerprint, fold
 from ralphgen.runtime.errors import one_line
@@ -135,7 +135,7 @@ def lag(recorded: Iterable[Recorded], project: ProjectFacts) -> Lag:
     every = {name: words for parts in known for name, words in parts.items()}
     if not every:
         return Lag()
-    return Lag(_missing(every, found), _missing(found, every))
+    return Lag(_absent_parts(every, found), _absent_parts(found, every))
 
 
 def refuse_removals(
@@ -149,7 +149,7 @@ def refuse_removals(
     """
     gone = lag(recorded, project.facts).database
     parts = [one for one in gone if one not in {f'the table "{name}"' for name in removed}]
-    tools = sorted({tool for one in recorded for tool in _lost_tools(one, project)})
+    tools = sorted({tool for one in recorded for tool in _unsupported_tools(one, project)})
     texts = [f"{FOLDER} would lose {one}" for one in (*parts, *tools)]
     proof: list[str] = []
     for one in recorded:
@@ -222,7 +222,7 @@ def _names(definitions: Parts) -> dict[tuple[str, ...], str]:
     return found
 
 
-def _missing(
+def _absent_parts(
     wanted: Mapping[tuple[str, ...], str], there: Mapping[tuple[str, ...], str]
 ) -> tuple[str, ...]:
     """Return the missing parts in words; for a missing whole, not its parts.
@@ -239,7 +239,7 @@ def _missing(
     )
 
 
-def _lost_tools(one: Recorded, project: Project) -> list[str]:
+def _unsupported_tools(one: Recorded, project: Project) -> list[str]:
     """Return the tools that the recorded schema supports and the project's schema does not.
 
     Both are planned from the same config, so that only the database can make a difference.
@@ -252,7 +252,7 @@ def _lost_tools(one: Recorded, project: Project) -> list[str]:
     hide = [entry for entry in project.schema.hide if fold(entry) in columns]
     try:
         schema = schema_from_facts(one["schema"], hide)
-        lacks = missing_required_columns(schema, set(one["schema"]))
+        lacks = schema_problems(schema, set(one["schema"]))
         if lacks and not project.serves_any_database:
             return []  # it was generated for the tables of an app
         before = plan_server(replace(project.facts, schema=schema), KITS)
@@ -317,7 +317,7 @@ def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[st
         enabled = {kit: [*tools] for kit, tools in context["enabled_tools"].items()}
         if text == default_context(plan):
             return []
-        if _spelled(context) == _spelled(json.loads(default_context(plan, enabled))) and (
+        if _context_text(context) == _context_text(json.loads(default_context(plan, enabled))) and (
             {kit: sorted(tools) for kit, tools in enabled.items() if tools}
             == {kit: sorted(tools) for kit, tools in known.items() if tools}
         ):
@@ -328,7 +328,7 @@ def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[st
         return []  # the server itself refuses a context that cannot be read
 
 
-def _spelled(context: Mapping[str, Any]) -> str:
+def _context_text(context: Mapping[str, Any]) -> str:
     """Return a context as text, where only the presence of removals counts."""
     return json.dumps({**context, "disabled_tools": any(context["disabled_tools"].values())})
 
@@ -429,7 +429,7 @@ class Report:
             (f"{FOLDER} is out of date", self.server),
             ("files for clients are out of date", self.connected),
         )
-        found = [f"{text} ({_named(drift)})" for text, drift in places if drift]
+        found = [f"{text} ({_drift_paths(drift)})" for text, drift in places if drift]
         return f"{'; '.join(found)}{self._behind()}"
 
     def hint(self) -> str:
@@ -479,7 +479,7 @@ class Report:
         return f"\n{sentence}" if sentence else ""
 
 
-def _named(drift: Drift) -> str:
+def _drift_paths(drift: Drift) -> str:
     """Return the first paths of a drift, by kind."""
     found = []
     for kind in ("stale", "edited", "missing", "leftover", "unknown"):
@@ -519,7 +519,7 @@ def read_before(root: Path) -> Before:
     return Before(
         merge,
         tuple(found for text in facts for found in read_recorded(text)),
-        tuple(version for text in manifests if (version := written_by(text))),
+        tuple(version for text in manifests if (version := generator_version(text))),
     )
 
 
@@ -550,7 +550,7 @@ def regenerate(
     version of ralphgen is required, unless forced. Raises `ProjectError` if the server would lose
     tables, columns, values or tools, or if tasks could be closed with less proof, unless
     `allow_removals`. `removed` are tables that the caller itself has removed. With `records`, the
-    user's own parts are recorded as trusted, as `record_written` does with `ask`.
+    user's own parts are recorded as trusted, as `record_own_files` does with `ask`.
     """
     if records:
         try:
@@ -576,7 +576,7 @@ def regenerate(
     is_new = not (root / FACTS).exists()
     written = write(root / FOLDER, project.files, force=force, merged=merged)
     for line in (
-        _written(written, is_new=is_new),
+        _write_summary(written, is_new=is_new),
         *renew_default_context(root, project.plan, known),
         *_remarks(project.plan),
     ):
@@ -609,23 +609,23 @@ def _rewrite_connected(
 
 
 def _recorded(project: Project, ask: Ask | None) -> Sequence[str]:
-    """Record the user's own parts, as `record_written` does; return its warnings.
+    """Record the user's own parts, as `record_own_files` does; return its warnings.
 
     Nothing is recorded without the database, whose absence a warning has reported.
     """
     try:
         if not has_database(project.root):
             return ()
-        items, run = written_items(project), run_items(project)
+        items, run = own_file_items(project), run_items(project)
     except ProjectError as error:  # such as an unreadable value in the database
         return [f"the approval was not recorded: {error.problems[0].text}"]
-    return record_written(project.root, project.files[MANIFEST], items, run, ask)
+    return record_own_files(project.root, project.files[MANIFEST], items, run, ask)
 
 
 def _remarks(plan: ServerPlan) -> Iterator[str]:
     """Yield messages about the generated lists of tools."""
     for one in plan.wordings:
-        yield plain(one.told)
+        yield plain(one.description_message)
     for line in long_lists(plan):
         yield f"warning: {line}"
 
@@ -700,7 +700,7 @@ def _inspected(root: Path, say: Say) -> tuple[Project, tuple[str, ...]]:
     return project, notes
 
 
-def _written(written: Written, *, is_new: bool) -> str:
+def _write_summary(written: Written, *, is_new: bool) -> str:
     kinds = {"added": written.added, "changed": written.changed, "removed": written.removed}
     counts = [f"{len(paths):,} {what}" for what, paths in kinds.items() if paths]
     unknown = f"; left alone: {', '.join(written.unknown)}" if written.unknown else ""

@@ -29,7 +29,7 @@ from ralphgen.files import (
     is_folder,
     is_there,
     legal,
-    listed,
+    manifest_entries,
     prune,
     read_files,
     refuse_irregular,
@@ -104,7 +104,7 @@ class FolderState:
     disk: Mapping[str, bytes]
 
     @property
-    def missing(self) -> tuple[str, ...]:
+    def absent_files(self) -> tuple[str, ...]:
         """The files that would be generated and are not there."""
         return tuple(sorted(self.new.keys() - self.disk.keys()))
 
@@ -153,7 +153,7 @@ def read_state(folder: Path, files: Files, merged: Collection[str] | None = None
     """
     with explained(folder, "read"):
         refuse_irregular(folder, files)
-        old = listed(folder) if merged is None else dict.fromkeys(merged, "")
+        old = manifest_entries(folder) if merged is None else dict.fromkeys(merged, "")
         paths = files.keys() | (old or {}).keys()
         refuse_irregular(folder, paths)
         new = {path: text.encode() for path, text in files.items()}
@@ -178,7 +178,7 @@ def compare(folder: Path, files: Files) -> Drift:
     return Drift(
         stale=tuple(path for path in state.different if path not in edited),
         edited=edited,
-        missing=state.missing,
+        missing=state.absent_files,
         leftover=state.leftover,
         unknown=unknown_files(folder, state),
         parts=_parts(state),
@@ -197,7 +197,7 @@ def diff(folder: Path, files: Files) -> str:
 
 def _parts(state: FolderState) -> dict[str, str]:
     """Return, by path, sorted, the part of the diff that is about it."""
-    paths = {*state.different, *state.missing, *state.leftover}
+    paths = {*state.different, *state.absent_files, *state.leftover}
     return {
         path: "".join(file_diff(path, state.disk.get(path), state.new.get(path)))
         for path in sorted(paths)
@@ -268,7 +268,7 @@ def write(
                 replace_file(str(folder / MANIFEST), adopted.encode())
             stage(folder, staged)
             finish(folder)
-    return Written(state.different, state.missing, state.leftover, unknown)
+    return Written(state.different, state.absent_files, state.leftover, unknown)
 
 
 def finish_interrupted(folder: Path) -> bool:
@@ -327,7 +327,7 @@ def _refuse_obstacles(folder: Path, state: FolderState) -> None:
             f'"{obstacle}" blocks "{path}" and was not generated',
             "move it elsewhere, then run the command again",
         )
-        for path in state.missing
+        for path in state.absent_files
         for obstacle in _obstacles(folder, path)
         if obstacle not in state.leftover
     ]
@@ -435,8 +435,8 @@ def _lists(folder: Path) -> tuple[list[str], list[str]]:
     A manifest that is no longer in `.commit` has been moved, so the removals are done.
     """
     commit = folder / COMMIT
-    new = listed(commit) if is_there(commit / MANIFEST) else None
-    old = listed(folder)
+    new = manifest_entries(commit) if is_there(commit / MANIFEST) else None
+    old = manifest_entries(folder)
     if new is None or old is None:
         return [], []
     return sorted(new), sorted(old.keys() - new.keys())
@@ -499,7 +499,7 @@ def refuse_edited(folder: Path) -> None:
     A manifest must list the files that start a server; otherwise they could change without changing
     the trusted manifest. Raises `ProjectError` if another kind of file is in place of one.
     """
-    digests = listed(folder) or {}
+    digests = manifest_entries(folder) or {}
     unlisted = [path for path in STARTED if path not in digests and is_there(folder / path)]
     if unlisted:
         raise UntrustedError(

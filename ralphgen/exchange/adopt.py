@@ -61,7 +61,7 @@ def import_tasks(
 
     def plan(own: Own) -> MergedRows:
         _refuse_unusable(own)
-        _refuse_missing(own, homes)
+        _require_references(own, homes)
         return _Adoption(peer, records, homes, own).merged()
 
     return import_planned(root, plan, dry_run=dry_run, say=say)
@@ -90,7 +90,7 @@ class _Adoption:
         self._new = [task for task in records.tasks if self._ids.get(task.key) not in self._rows]
         highest = max([self._highest("tasks"), *self._ids.values()])
         # The numbers of missing tasks precede those of new ones, so that no later task gets them.
-        self._missing = {*self._left_out_keys(records)}
+        self._missing = {*self._excluded_keys(records)}
         missing = [key for key in dict.fromkeys(self._needed_keys()) if key in self._missing]
         fresh = [*missing, *(task.key for task in self._new if task.key not in self._ids)]
         self._ids |= {key: highest + at for at, key in enumerate(fresh, start=1)}
@@ -119,7 +119,7 @@ class _Adoption:
                 promised = {key: number for key, number in pairs if number not in self._rows}
                 self._ids = {**promised, **self._ids}
 
-    def _left_out_keys(self, records: PeerRecords) -> Iterator[str]:
+    def _excluded_keys(self, records: PeerRecords) -> Iterator[str]:
         """Yield the keys, yet without a number, of records that were left out."""
         keys = [one.key for one in records.left_out]
         known = {*self._ids, *(task.key for task in records.tasks)}
@@ -193,7 +193,7 @@ class _Adoption:
                 yield {name: value for name, value in row.items() if name in columns}
 
 
-def _refuse_missing(own: Own, homes: tuple[str, str]) -> None:
+def _require_references(own: Own, homes: tuple[str, str]) -> None:
     """Raise `ProjectError` for a feature or a discipline that the project does not have."""
     problems = []
     for table, word, name in zip(

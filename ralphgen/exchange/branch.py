@@ -43,6 +43,10 @@ from ralphgen.exchange.rows import (
     Row,
     Rows,
     Value,
+    encode_row,
+    encode_rows,
+    encode_value,
+    key_label,
     key_order,
     key_values,
     lines_in,
@@ -51,10 +55,6 @@ from ralphgen.exchange.rows import (
     read_own,
     refuse_unknown_columns,
     same,
-    shown_key,
-    spelled,
-    spelled_line,
-    spelled_lines,
     table_order,
 )
 from ralphgen.files import decoded
@@ -153,7 +153,7 @@ def sync(
         for attempt in range(PUSHES):
             theirs, own = branch.fetched() if branch.has_remote else None, None
             if theirs is not None:
-                more, own = _taken_in(branch, theirs, say, prefer=prefer, dry_run=dry_run)
+                more, own = _merge_commit(branch, theirs, say, prefer=prefer, dry_run=dry_run)
                 changes, moved = (*done.changes, *more.changes), (*done.moved, *more.moved)
                 done = replace(more, changes=changes, moved=moved)
             if dry_run:
@@ -206,7 +206,7 @@ def adopt_rows(root: Path, say: Say) -> None:
     if commit is None or any(branch.marks()) or any(key[0] == "tasks" for key in own.rows):
         return
     with branch.locked():
-        found, written = _taken_in(branch, commit, say, is_new=True)
+        found, written = _merge_commit(branch, commit, say, is_new=True)
         branch.write(commit, written)
     tasks = sum(edit.key[0] == "tasks" for edit in found.changes)
     say(f'read {tasks:,} tasks from the branch "{branch.name}"')
@@ -231,7 +231,7 @@ def rows_behind(root: Path) -> tuple[str, ...] | None:
     rows = own.ordered(branch.rows(differing, own.tables, {}, is_own=True))
     kept = {name for name in files if name in found and name not in differing}
     return tuple(
-        shown_key(key)
+        key_label(key)
         for key in sorted({*own.rows, *rows}, key=lambda one: (table_order(one[0]), _order(one)))
         if not (key in own.rows and _file_of(key, own) in kept)
         and not _equal(own.rows.get(key), rows.get(key))
@@ -359,14 +359,14 @@ class _Branch:
         rows: dict[Key, Row] = {}
         for name, blob in files.items():
             if twice := rows.keys() & known[blob].keys():
-                again = shown_key(min(twice, key=_order))
+                again = key_label(min(twice, key=_order))
                 raise ProjectError(f"{self.name}:{name}: {again} occurs twice", MENDED)
             rows.update(known[blob])
         return rows
 
     def fetched(self) -> str | None:
         """Return the remote's commit of the branch once it is here, None if the remote has none."""
-        listed = self._asked("ls-remote", "--", self.remote, self.ref)
+        listed = self._branch_query("ls-remote", "--", self.remote, self.ref)
         if listed.code:
             text = f'cannot read the branches of the remote "{self.remote}"'
             raise ProjectError(text, "check the network, and your access to it", _tail(listed))
@@ -376,7 +376,7 @@ class _Branch:
             return None
         if self.commit(self.tracking) != found[0]:
             words = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=")
-            self._said(*words, "--", self.remote, f"+{self.ref}:{self.tracking}")
+            self._branch_message(*words, "--", self.remote, f"+{self.ref}:{self.tracking}")
         return self.commit(self.tracking)
 
     def pushed(self, commit: str) -> bool:
@@ -385,9 +385,9 @@ class _Branch:
         Raises `ProjectError` if the remote refuses it for another reason.
         """
         before = self.commit(self.tracking)
-        ended = self._asked("push", "--quiet", "--", self.remote, f"{commit}:{self.ref}")
+        ended = self._branch_query("push", "--quiet", "--", self.remote, f"{commit}:{self.ref}")
         if not ended.code:
-            self._said("update-ref", self.tracking, commit)
+            self._branch_message("update-ref", self.tracking, commit)
             return True
         if self.fetched() in (before, None):
             text = f'"{self.remote}" does not take the branch "{self.name}"'
@@ -413,16 +413,16 @@ class _Branch:
         _, exported, skipped = self.marks()
         if skipped and known:
             rows = own.ordered(self.rows(known, own.tables, {}, is_own=True))
-            own = replace(own, rows=_Skipped.of(skipped, own).kept(own, rows))
+            own = replace(own, rows=_Skipped.of(skipped, own).merge_skipped(own, rows))
         self.written = _Written(own, self.written)
         tree = self._tree(self.written.files, known)
         commit = parents[0] if parents else ""
-        if len(parents) != 1 or tree != self._said("rev-parse", f"{commit}^{{tree}}"):
+        if len(parents) != 1 or tree != self._branch_message("rev-parse", f"{commit}^{{tree}}"):
             commit = self._committed(tree, parents)
         if commit != exported:
             self.mark("rows_exported", commit)
         if commit != tip:
-            self._said("update-ref", self.ref, commit, tip or "")
+            self._branch_message("update-ref", self.ref, commit, tip or "")
         return commit
 
     def mark(self, column: str, commit: str) -> None:
@@ -443,7 +443,7 @@ class _Branch:
                 lines += [f"create {found[1]}{number}{found[3] or ''} {commit}"]
                 lines += [f"delete {ref} {commit}"]
         if lines:
-            self._said("update-ref", "--stdin", given="\n".join([*lines, ""]).encode())
+            self._branch_message("update-ref", "--stdin", given="\n".join([*lines, ""]).encode())
 
     def worked_on(self) -> set[int]:
         """Return the tasks with a branch that is checked out in an agent's work tree."""
@@ -474,21 +474,21 @@ class _Branch:
             paths = "".join(f"{folder}/{at}\n" for at in range(len(new)))
             words = ("hash-object", "-w", "--no-filters", "--stdin-paths")
             if new:
-                written = self._said(*words, given=os.fsencode(paths)).splitlines()
+                written = self._branch_message(*words, given=os.fsencode(paths)).splitlines()
                 blobs.update(zip(new, written, strict=True))
         lines = (f"{BLOB} blob {blobs[name]}\t{name}\n" for name in sorted(files))
-        return self._said("mktree", given="".join(lines).encode())
+        return self._branch_message("mktree", given="".join(lines).encode())
 
     def _committed(self, tree: str, parents: Sequence[str]) -> str:
         words = ["commit-tree", "-m", SUBJECT, tree]
         words += [word for parent in parents for word in ("-p", parent)]
-        made = self._asked(*words)
+        made = self._branch_query(*words)
         if made.code:  # the user has set no identity
             own = ("-c", f"user.name={AUTHOR}", "-c", f"user.email={AUTHOR}@localhost")
-            return self._said(*own, *words)
+            return self._branch_message(*own, *words)
         return os.fsdecode(made.output).strip()
 
-    def _asked(self, *words: str, given: bytes = b"") -> GitResult:
+    def _branch_query(self, *words: str, given: bytes = b"") -> GitResult:
         if self._settings is None:
             self._settings = trusted_settings(self.root)
         variables = passed_on(str(self.root / FOLDER), also=("*",))  # such as SSH_AUTH_SOCK
@@ -507,8 +507,8 @@ class _Branch:
             raise ProgramError(f"git took longer than {SECONDS} seconds", "check the network")
         return done
 
-    def _said(self, *words: str, given: bytes = b"") -> str:
-        ended = self._asked(*words, given=given)
+    def _branch_message(self, *words: str, given: bytes = b"") -> str:
+        ended = self._branch_query(*words, given=given)
         if ended.code:
             raise ProgramError(f"git {words[0]} failed", output=_tail(ended))
         return os.fsdecode(ended.output).strip()
@@ -551,7 +551,7 @@ class _Written:
             row = own.rows[key]
             old, line = known.get(key, ({}, ""))
             if old is not row and not _identical(old, row):
-                line = spelled_line(key[0], row)
+                line = encode_row(key[0], row)
             self.lines[key] = row, line
             self.by_line[line] = key, row
             found.setdefault(_file_of(key, own), []).append(line)
@@ -588,7 +588,7 @@ def _equal(one: Row | None, other: Row | None) -> bool:
     return all(same(one.get(name), other.get(name)) for name in {*one, *other})
 
 
-def _taken_in(
+def _merge_commit(
     branch: _Branch,
     theirs: str,
     say: Say,
@@ -635,10 +635,10 @@ class _Skipped:
             for key, row in self.base.items()
             if row is None
         }
-        parts = ["".join(spelled_lines(part)) for part in (rows, missing)]
+        parts = ["".join(encode_rows(part)) for part in (rows, missing)]
         return encode(parts) if self.base else None
 
-    def kept(self, own: Own, theirs: Rows) -> Rows:
+    def merge_skipped(self, own: Own, theirs: Rows) -> Rows:
         """Return our rows, with theirs instead of those skipped and of references to these."""
         keys = _with_references({*self.base}, own, theirs, self.base)
         return {
@@ -808,17 +808,17 @@ class _Merge:
                     continue
                 there = {at for _, at in references(own, key, theirs.get(key, {}))}
                 if parent in gone and parent not in there:
-                    text = f"{shown_key(parent)} was deleted there, but {shown_key(key)} needs it"
+                    text = f"{key_label(parent)} was deleted there, but {key_label(key)} needs it"
                     found[parent] = parent, text
                 elif key in edits and parent in theirs:
-                    text = f"{shown_key(key)} needs {shown_key(parent)}, which was deleted here"
+                    text = f"{key_label(key)} needs {key_label(parent)}, which was deleted here"
                     found[key] = parent, text
         return found
 
     def _rows(self, own: Own) -> tuple[Rows, Rows]:
         """Return their rows and those of the base, as our database would have them."""
         if self._read is None:
-            known = self._known(own)
+            known = self._unchanged_rows(own)
             theirs = self._branch.rows(self._files, own.tables, known)
             columns = {name: table.columns for name, table in own.tables.items()}
             refuse_unknown_columns(theirs, columns, self._branch.name)
@@ -838,7 +838,7 @@ class _Merge:
             self._read = {**theirs, **kept}, {**base, **kept}
         return self._read
 
-    def _known(self, own: Own) -> dict[str, Rows]:
+    def _unchanged_rows(self, own: Own) -> dict[str, Rows]:
         """Return our own rows by the blobs of files that are the same there: no need to read."""
         by_file: dict[str, dict[Key, Row]] = {}
         for key, row in own.rows.items():
@@ -892,7 +892,7 @@ class _Merge:
             for key, number in moved.items()
             if key[0] == "tasks" and isinstance(key[1], int)
         }
-        self._moved[:] = [f"{shown_key(key)} is now {number}" for key, number in moved.items()]
+        self._moved[:] = [f"{key_label(key)} is now {number}" for key, number in moved.items()]
         rows = _Numbers(database, own, *self._rows(own), moved).write()
         if not self._dry_run:
             self._branch.rename_work(tasks)
@@ -1003,13 +1003,13 @@ class _Numbers:
         marks = ", ".join(f"{quoted(one)} = ?" for one in values)
         self._database.change(
             f"UPDATE {quoted(key[0])} SET {marks} WHERE {where}",
-            [*self._spelled(table, values), *self._spelled(table, known)],
+            [*self._encode_values(table, values), *self._encode_values(table, known)],
         )
 
-    def _spelled(self, table: MovedTable, values: Mapping[str, Value]) -> list[object]:
+    def _encode_values(self, table: MovedTable, values: Mapping[str, Value]) -> list[object]:
         if not self._own.is_typed:
             return [*values.values()]
-        return [spelled(table.kinds[one], one, value) for one, value in values.items()]
+        return [encode_value(table.kinds[one], one, value) for one, value in values.items()]
 
     def _write_ledger(self) -> None:
         """Change the numbers in the ledger: its own columns, and the entries of the journal."""
@@ -1069,7 +1069,7 @@ class _Numbers:
             self._database.change(
                 f"INSERT INTO {quoted(COMMENTS)} ({names}){self._database.sql.GIVEN_NUMBER} "
                 f"VALUES ({marks})",
-                self._spelled(table, row),
+                self._encode_values(table, row),
             )
         self._database.continue_numbers(COMMENTS, table.key[0])
         return rows

@@ -17,13 +17,13 @@ from ralphgen.exchange.rows import (
     RowKey,
     Rows,
     Value,
+    encode_value,
     key_column,
+    key_label,
     key_order,
     key_values,
     read_rows,
     same,
-    shown_key,
-    spelled,
     table_order,
     unmasked,
 )
@@ -62,7 +62,7 @@ class RowEdit:
         title = self.values.get("title") if self.kind == "add" else None
         named = f" {json.dumps(title, ensure_ascii=False)}" if title else ""
         columns = f": {', '.join(sorted(self.values))}" if self.kind == "change" else ""
-        return f"{self.kind} {shown_key(self.key)}{named}{columns}"
+        return f"{self.kind} {key_label(self.key)}{named}{columns}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def merge(
                     _refuse_another(key, ours[key], theirs[key], ralphs)
                 differing.append(key)
         except _ConflictError as error:
-            conflicts[key] = f"{shown_key(key)}{error}"
+            conflicts[key] = f"{key_label(key)}{error}"
     return MergedRows(tuple(changes), conflicts, tuple(differing))
 
 
@@ -197,7 +197,9 @@ def _merged_columns(
         elif prefer == "theirs":
             taken[column] = other
         else:
-            clashing.append(f'"{column}" is {_shown(mine)} here and {_shown(other)} there')
+            clashing.append(
+                f'"{column}" is {_preview_value(mine)} here and {_preview_value(other)} there'
+            )
     if clashing:
         raise _ConflictError(f": {'; '.join(clashing)}")
     return taken
@@ -228,7 +230,9 @@ def _refuse_another(key: Key, ours: Row, theirs: Row, ralphs: Collection[str]) -
     column = NAMES.get(key[0], "")
     mine, other = ours.get(column), theirs.get(column)
     if not same(mine, other):
-        raise _ConflictError(f" is a different row: {_shown(mine)} here, {_shown(other)} there")
+        raise _ConflictError(
+            f" is a different row: {_preview_value(mine)} here, {_preview_value(other)} there"
+        )
 
 
 def _refuse_another_of_later(
@@ -269,7 +273,7 @@ def _with_free_numbers(base: Rows, ours: Rows, theirs: Rows, older: Sequence[Row
         return theirs
     taken = [key[1] for key in (*ours, *theirs) if key[0] == COMMENTS and isinstance(key[1], int)]
     highest = max(taken, default=0)
-    known = {_said(row) for key, row in ours.items() if key[0] == COMMENTS}
+    known = {_comment_text(row) for key, row in ours.items() if key[0] == COMMENTS}
     rows: dict[Key, Row] = {}
     for key in sorted(theirs, key=_order):
         row, mine = theirs[key], ours.get(key)
@@ -282,13 +286,13 @@ def _with_free_numbers(base: Rows, ours: Rows, theirs: Rows, older: Sequence[Row
             rows[key] = row
             continue
         rows[key] = mine
-        if _said(row) not in known:
+        if _comment_text(row) not in known:
             highest += 1
             rows[COMMENTS, highest] = {**row, "id": highest}
     return rows
 
 
-def _said(comment: Row) -> str:
+def _comment_text(comment: Row) -> str:
     """Return all of a comment but its number."""
     return repr(sorted((name, value) for name, value in comment.items() if name != "id"))
 
@@ -297,7 +301,7 @@ def _order(key: Key) -> tuple[tuple[int, str], list[tuple[int, Value]]]:
     return table_order(key[0]), key_order(key[1])
 
 
-def _shown(value: Value) -> str:
+def _preview_value(value: Value) -> str:
     text = "a blob" if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
@@ -361,8 +365,10 @@ def dangling(own: Own, rows: Rows, known: Rows, before: Rows | None = None) -> I
         for key, value in _values(sides[0], table, column).items():
             if value in there or value in missed or _loosely(value) in loosely:
                 continue
-            name = _named(parent, value) if is_ralphs else f'the row "{value!s}" of {parent}'
-            yield Dangling(key, f"{shown_key(key)} names {name}, which does not exist", is_bound)
+            name = (
+                _name_in_parent(parent, value) if is_ralphs else f'the row "{value!s}" of {parent}'
+            )
+            yield Dangling(key, f"{key_label(key)} names {name}, which does not exist", is_bound)
 
 
 def _by_table(rows: Rows) -> dict[str, dict[Key, Row]]:
@@ -394,15 +400,19 @@ def broken_references(
     A row that was already missing on one of the two sides before the merge is ignored, and so are
     tasks whose number is in `awaited`.
     """
-    absent = [*_missing(rows)]
-    before = {missing for side in sides for missing, _ in _missing(side)} if absent else set()
+    absent = [*_dangling_references(rows)]
+    before = (
+        {missing for side in sides for missing, _ in _dangling_references(side)}
+        if absent
+        else set()
+    )
     before |= {("tasks", number) for number in awaited}
     found: dict[tuple[str, Value], list[Key]] = {}
     for missing, key in absent:
         if missing not in before:
             found.setdefault(missing, []).append(key)
     return [
-        f"{_named(parent, value)} is missing, but {shown_key(keys[0])}"
+        f"{_name_in_parent(parent, value)} is missing, but {key_label(keys[0])}"
         f"{f' and {len(keys) - 1} more' if len(keys) > 1 else ''} {_needs(keys)} it"
         for (parent, value), keys in found.items()
     ]
@@ -418,7 +428,7 @@ def unreadable_lists(sides: Sequence[Rows], rows: Rows) -> list[str]:
     ]
     needed = prerequisite_lists([rows[key].get("depends_on") for key in ids])
     return [
-        f'"depends_on" of {shown_key(key)} is not a list of ids'
+        f'"depends_on" of {key_label(key)} is not a list of ids'
         for key, found in zip(ids, needed, strict=True)
         if found is None
     ]
@@ -452,12 +462,12 @@ def _needs(keys: list[Key]) -> str:
     return "needs" if len(keys) == 1 else "need"
 
 
-def _named(parent: str, value: Value) -> str:
+def _name_in_parent(parent: str, value: Value) -> str:
     word = {"tasks": "task", "features": "feature", "disciplines": "discipline"}[parent]
     return f"{word} {value!r}" if parent == "tasks" else f'the {word} "{value!s}"'
 
 
-def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
+def _dangling_references(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
     by_table = _by_table(rows)
     known: Mapping[str, set[RowKey]] = {
         parent: {key for _, key in by_table.get(parent, ())} for _, _, parent in REFERENCES
@@ -513,7 +523,9 @@ class EditWriter:
                 self._database.continue_numbers(name, table.key[0])
         self._refuse_loss(edits)
         broken = sorted({*self._database.broken_keys()} - {*before}, key=repr)
-        _refuse([f'{self._shown(one)} refers to a missing row of "{one[2]}"' for one in broken])
+        _refuse(
+            [f'{self._preview_value(one)} refers to a missing row of "{one[2]}"' for one in broken]
+        )
 
     def _tried(self, edit: RowEdit) -> Exception | None:
         """Write an edit; return why the database refuses it."""
@@ -548,7 +560,7 @@ class EditWriter:
         known = dict(zip(table.key, key_values(key), strict=True))
         if self._own.is_typed:
             values, known = (
-                {one: spelled(table.kinds[one], one, value) for one, value in row.items()}
+                {one: encode_value(table.kinds[one], one, value) for one, value in row.items()}
                 for row in (values, known)
             )
         where = " AND ".join(f"{quoted(one)} = ?" for one in known)
@@ -597,16 +609,16 @@ class EditWriter:
         for key in after(own.rows, tuple(edits)):
             before = own.rows.get(key, {})
             if before and key not in now:
-                problems.append(f"{shown_key(key)} would be deleted by a cascade")
+                problems.append(f"{key_label(key)} would be deleted by a cascade")
             elif before and key not in edited:
                 problems += [
-                    f'"{column}" of {shown_key(key)} would be changed by a cascade'
+                    f'"{column}" of {key_label(key)} would be changed by a cascade'
                     for column in own.tables[key[0]].references
                     if not same(before[column], now[key][column])
                 ]
         _refuse(problems)
 
-    def _shown(self, broken: _Broken) -> str:
+    def _preview_value(self, broken: _Broken) -> str:
         name, number, *_ = broken
         table = self._own.tables.get(name)
         if table is None or number is None:
@@ -615,7 +627,7 @@ class EditWriter:
         sql = f"SELECT {columns} FROM {quoted(name)} WHERE _rowid_ = ?"
         found = self._database.row(sql, [number])
         key = None if found is None else table.key_of(dict(zip(table.key, found, strict=True)))
-        return f'a row of "{name}"' if key is None else shown_key((name, key))
+        return f'a row of "{name}"' if key is None else key_label((name, key))
 
 
 def in_order(edits: Sequence[RowEdit], own: Own) -> list[RowEdit]:
@@ -663,7 +675,7 @@ def _refusal(edit: RowEdit, error: Exception) -> ToolError:
     said = first_line(error)
     detail = str(getattr(getattr(error, "diag", None), "message_detail", None) or "")
     more = f": {detail}" if detail.startswith("Key ") else ""  # else it is the whole row
-    return ToolError(f"{shown_key(edit.key)}: rejected by the database: {said}{more}")
+    return ToolError(f"{key_label(edit.key)}: rejected by the database: {said}{more}")
 
 
 def _refuse(problems: Sequence[str]) -> None:

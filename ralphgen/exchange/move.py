@@ -27,6 +27,9 @@ from ralphgen.exchange.rows import (
     MovedTable,
     Own,
     Rows,
+    encode_rows,
+    encode_value,
+    key_label,
     no_rows,
     own_of,
     ralphs_tables,
@@ -36,9 +39,6 @@ from ralphgen.exchange.rows import (
     refusal_of,
     refuse_unknown_columns,
     report_left_out,
-    shown_key,
-    spelled,
-    spelled_lines,
 )
 from ralphgen.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.ledger.backup import backed_up
@@ -86,7 +86,7 @@ def export_text(root: Path, say: Say = _unsaid) -> str:
     more = [f"warning: imports leave out {len(lost) - SHOWN} more such rows"] * (len(lost) > SHOWN)
     for note in (*own.notes, *lost[:SHOWN], *more):
         say(note)
-    return "".join(spelled_lines(own.rows))
+    return "".join(encode_rows(own.rows))
 
 
 def export_file(root: Path, file: Path, say: Say = _unsaid) -> None:
@@ -148,7 +148,7 @@ def import_rows(
             gone = [change.key for change in merged.changes if change.kind == "remove"]
             if gone and not merged.conflicts:
                 raise ProjectError(
-                    f"deleted there since the last export or import: {_listed(gone)}",
+                    f"deleted there since the last export or import: {_key_list(gone)}",
                     "to delete them here too, pass --allow-removals",
                 )
         stale = [f"{file} is older than the last export or import; merged as an older state"]
@@ -165,7 +165,7 @@ def import_rows(
         theirs = {**bases[0], **theirs}
     if not dry_run:
         kept = {key: row for key, row in (bases or [{}])[0].items() if key[0] in unsaid}
-        _keep_base(root, "".join(spelled_lines({**kept, **theirs})))
+        _keep_base(root, "".join(encode_rows({**kept, **theirs})))
     return changes
 
 
@@ -179,7 +179,7 @@ def import_planned(
     """
     merged = checked(plan, read_own(root), theirs or {})
     if merged.differing:
-        say(f"different here and there, kept unchanged: {_listed(merged.differing)}")
+        say(f"different here and there, kept unchanged: {_key_list(merged.differing)}")
     for note in merged.notes:
         say(f"warning: {note}")
     if not merged.changes:
@@ -249,9 +249,9 @@ def _unstorable(merged: MergedRows, own: Own) -> Iterator[str]:
     for change in merged.changes if own.is_typed else ():
         for name, value in change.values.items():
             try:
-                spelled(own.tables[change.key[0]].kinds[name], name, value)
+                encode_value(own.tables[change.key[0]].kinds[name], name, value)
             except ValueError as error:
-                yield f'{shown_key(change.key)}: "{name}": {error}'
+                yield f'{key_label(change.key)}: "{name}": {error}'
 
 
 def _unaddable(merged: MergedRows, own: Own) -> Iterator[str]:
@@ -292,7 +292,7 @@ def _waiting_in_vain(merged: MergedRows, rows: Rows) -> Iterator[str]:
         (needed,) = prerequisite_lists([change.values.get("depends_on")])
         for task in needed or () if change.key[0] == "tasks" else ():
             if ("tasks", task) not in rows:
-                yield f"{shown_key(change.key)} waits for missing task {task}"
+                yield f"{key_label(change.key)} waits for missing task {task}"
 
 
 def _faulty_lists(merged: MergedRows, own: Own) -> Iterator[str]:
@@ -309,12 +309,12 @@ def _odd_statuses(merged: MergedRows) -> Iterator[str]:
         status = change.values.get("status")
         if change.key[0] == "tasks" and isinstance(status, str) and status not in STATUSES:
             named = f'"{plain(status)}", expected one of {", ".join(STATUSES)}'
-            yield f"the status of {shown_key(change.key)} is {named}"
+            yield f"the status of {key_label(change.key)} is {named}"
 
 
-def _listed(keys: Sequence[Key]) -> str:
+def _key_list(keys: Sequence[Key]) -> str:
     more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
-    return f"{', '.join(map(shown_key, keys[:SHOWN]))}{more}"
+    return f"{', '.join(map(key_label, keys[:SHOWN]))}{more}"
 
 
 def _refuse_another_file(file: Path) -> None:

@@ -332,14 +332,14 @@ def _backlog_task(
         description="\n\n".join(described),
         status=known,
         priority=priority if priority in PRIORITIES else "",
-        tags=_listed(front, "labels", file),
-        depends_on=_listed(front, "dependencies", file),
+        tags=_front_list(front, "labels", file),
+        depends_on=_front_list(front, "dependencies", file),
         acceptance_criteria=tuple(
             criterion[1]
             for text in sections.get("CRITERIA", "").splitlines()
             if (criterion := _CRITERION.match(text))
         ),
-        context_files=_listed(front, "references", file),
+        context_files=_front_list(front, "references", file),
         blocked_by="blocked in Backlog.md" if known == "blocked" else "",
         created=text_of(front.get("created_date"), file, "created_date")[:10],
         updated=updated,
@@ -348,7 +348,7 @@ def _backlog_task(
     )
 
 
-def _listed(front: Mapping[str, Any], name: str, file: Path) -> tuple[str, ...]:
+def _front_list(front: Mapping[str, Any], name: str, file: Path) -> tuple[str, ...]:
     return tuple(text for text in texts_of(front.get(name), file, name) if text not in _NULLS)
 
 

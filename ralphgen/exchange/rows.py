@@ -107,7 +107,7 @@ def moved_tables(
     return {table.name: table for table in sorted(moved, key=lambda one: table_order(one.name))}
 
 
-def left_out(schema: Schema, stored: Collection[str], ralphs: Collection[str]) -> Iterator[str]:
+def exclusions(schema: Schema, stored: Collection[str], ralphs: Collection[str]) -> Iterator[str]:
     """Yield a message for each table that cannot be moved, or to which no row can be added."""
     moved = moved_tables(schema, stored, ralphs)
     for table in _stored(schema, stored):
@@ -238,28 +238,30 @@ def masked(table: str, row: Row) -> Row:
     return {
         **row,
         column: (
-            MASK if servers is None else _spelled([masked_server(server) for server in servers])
+            MASK
+            if servers is None
+            else _encode_value([masked_server(server) for server in servers])
         ),
     }
 
 
 def unmasked(before: Value, after: Value) -> Value:
     """Return masked MCP servers with the secrets of existing servers that look the same."""
-    known = {_spelled(masked_server(server)): server for server in _servers(before) or ()}
+    known = {_encode_value(masked_server(server)): server for server in _servers(before) or ()}
     servers = _servers(after)
     if servers is None:
         return before if after == MASK else after
-    restored = [known.get(_spelled(server), server) for server in servers]
-    return after if restored == servers else _spelled(restored)
+    restored = [known.get(_encode_value(server), server) for server in servers]
+    return after if restored == servers else _encode_value(restored)
 
 
-def spelled_lines(rows: Rows) -> Iterator[str]:
+def encode_rows(rows: Rows) -> Iterator[str]:
     """Yield the rows as lines of JSON, by table and key; the same rows give the same lines."""
     for key in sorted(rows, key=_order):
-        yield spelled_line(key[0], rows[key]) + "\n"
+        yield encode_row(key[0], rows[key]) + "\n"
 
 
-def spelled_line(table: str, row: Row) -> str:
+def encode_row(table: str, row: Row) -> str:
     """Return a row as a line of JSON, without the line end."""
     values = {
         name: value if type(value) in _WRITTEN else _json_value(value)
@@ -348,7 +350,7 @@ def _servers(stored: Value) -> list[Any] | None:
     return found if is_list else None
 
 
-def _spelled(value: Any) -> str:
+def _encode_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -472,16 +474,16 @@ def refuse_unknown_columns(rows: Rows, columns: Mapping[str, Sequence[str]], sho
         raise ProjectError.of(problems[:NAMED_ROWS])
 
 
-def shown_key(key: Key) -> str:
+def key_label(key: Key) -> str:
     """Return what people call a row."""
     table, values = key[0], key_values(key[1])
     words = {"tasks": "task", "task_comments": "comment"}
     if table in words and [*map(type, values)] == [int]:
-        return f"{words[table]} {_shown(values[0])}"
-    return f'the row "{", ".join(map(_shown, values))}" of {table}'
+        return f"{words[table]} {_preview_value(values[0])}"
+    return f'the row "{", ".join(map(_preview_value, values))}" of {table}'
 
 
-def _shown(value: object) -> str:
+def _preview_value(value: object) -> str:
     return value.hex() if isinstance(value, bytes) else str(value)
 
 
@@ -508,7 +510,7 @@ def _parsed(line: str, before: Rows, tables: Mapping[str, MovedTable]) -> tuple[
     if table.is_ralphs and isinstance(found_key, int) and found_key > LARGEST_NUMBER:
         raise ValueError(f"invalid id {found_key}: the maximum is {LARGEST_NUMBER}")
     if (name, found_key) in before:
-        raise ValueError(f"{shown_key((name, found_key))} occurs twice")
+        raise ValueError(f"{key_label((name, found_key))} occurs twice")
     return (name, found_key), values
 
 
@@ -563,7 +565,7 @@ _FROM_TEXT = ("NUMERIC", "DECIMAL", "ANY", "OPAQUE", "BOOLEAN", "REAL")
 _NUMBERS = ("depends_on",)  # lists that older programs wrote as 1;2, of numbers and not of texts
 
 
-def spelled(kind: str, column: str, value: Any) -> Any:
+def encode_value(kind: str, column: str, value: Any) -> Any:
     """Return a value for a column of a kind, as `read_tables` names it.
 
     Lists that are not JSON, as older programs wrote them, become JSON if a column requires it.
@@ -700,7 +702,7 @@ def own_of(connection: Snapshot, root: Path) -> Own:
     tables = moved_tables(schema, stored, ralphs)
     rows = read_rows(connection, tables)
     is_typed = connection.sql.TYPED
-    notes = (*left_out(schema, stored, ralphs), *_without_key(connection, tables))
+    notes = (*exclusions(schema, stored, ralphs), *_without_key(connection, tables))
     own = Own(rows, tables, schema, is_typed, notes, ralphs)
     return replace(own, rows=own.ordered(rows))
 

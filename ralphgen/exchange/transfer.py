@@ -14,11 +14,11 @@ from ralphgen.errors import Problem, ProjectError, Say, plain
 from ralphgen.exchange.rows import (
     NAMED_ROWS,
     Key,
+    encode_value,
     key_column,
+    key_label,
     opened_file,
     ralphs_tables,
-    shown_key,
-    spelled,
     unreadable,
 )
 from ralphgen.kits.registry import project_config
@@ -96,7 +96,7 @@ class IncomingRows:
         text = f"COPY {self._incoming} ({self._names}) FROM STDIN".encode()
         try:
             with self._connection.cursor().copy(text) as copy:
-                for row in self._spelled(source.execute(sql), keys, problems):
+                for row in self._encode_rows(source.execute(sql), keys, problems):
                     copy.write_row(row)
         except (psycopg.DataError, psycopg.IntegrityError) as error:
             problems.append(_refusal(error, keys))
@@ -117,7 +117,7 @@ class IncomingRows:
         )
         if found:
             shown = [
-                f"{shown_key((self.table, key))} is a different row in PostgreSQL" for key in found
+                f"{key_label((self.table, key))} is a different row in PostgreSQL" for key in found
             ]
             *others, last = shown
             raise ProjectError.of([*map(Problem, others), Problem(last, SETTLE)])
@@ -146,14 +146,14 @@ class IncomingRows:
                 f"PostgreSQL rejected rows of {self.table}: {said}", SETTLE
             ) from error
         if left := self._run(f"SELECT {self._by_key} {missing} LIMIT 1"):
-            row = shown_key((self.table, left[0]))
+            row = key_label((self.table, left[0]))
             raise ProjectError(f"{row}: discarded by a PostgreSQL trigger", SETTLE)
         kinds = [column.kind for column in self._columns if column.name in self._key]
         if kinds in (["INTEGER"], [""]):  # no report for the ledger
             self._database.continue_numbers(self.table, self._key[0])
         return added
 
-    def _spelled(
+    def _encode_rows(
         self, rows: Iterable[Sequence[Any]], keys: list[Key], problems: list[Problem]
     ) -> Iterator[list[Any]]:
         """Yield the rows in PostgreSQL's format; collect their keys, and the problems of values."""
@@ -165,9 +165,9 @@ class IncomingRows:
             values = []
             for (kind, name), value in zip(columns, row, strict=True):
                 try:
-                    values.append(spelled(kind, name, value))
+                    values.append(encode_value(kind, name, value))
                 except ValueError as error:
-                    problems.append(Problem(f'{shown_key(keys[-1])}: "{name}": {error}'))
+                    problems.append(Problem(f'{key_label(keys[-1])}: "{name}": {error}'))
                     values.append(None)
             if len(problems) >= NAMED_ROWS:
                 return
@@ -182,7 +182,7 @@ def _refusal(error: "psycopg.Error", keys: Sequence[Key]) -> Problem:
     """Return PostgreSQL's error for a value, with its row and column."""
     found = _LINE.search(error.diag.context or "")
     at = int(found[1]) - 1 if found else -1
-    where = shown_key(keys[at]) if 0 <= at < len(keys) else "a row"
+    where = key_label(keys[at]) if 0 <= at < len(keys) else "a row"
     column = f', "{found[2]}"' if found and found[2] else ""
     return Problem(f"{where}{column}: rejected by PostgreSQL: {first_line(error)}")
 

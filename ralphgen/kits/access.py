@@ -70,7 +70,7 @@ def access_sql(project: ProjectFacts, plan: ServerPlan) -> str:
         agents=AGENTS,
         claims=has_ledger,
         first_statuses=own.first_statuses,
-        journaled=_written(tables) if has_ledger else [],
+        journaled=_journaled_tables(tables) if has_ledger else [],
         now=NOW,
         left_out=untied_queries(project, server, policy),
         places=[f"{table.text}::regclass" for table in tables],
@@ -99,7 +99,7 @@ def _refuse_names(schema: str, policy: Policy) -> None:
         raise ProjectError(f"no role can be named after the {name}", "rename it")
 
 
-def _written(tables: Sequence[SecuredTable]) -> list[str]:
+def _journaled_tables(tables: Sequence[SecuredTable]) -> list[str]:
     """Return the tables that sessions write, and whose changes must be journaled."""
     return [
         table.name

@@ -63,7 +63,7 @@ class Entry:
         return self.key == NO_ROW
 
     @property
-    def written(self) -> list[str]:
+    def changed_columns(self) -> list[str]:
         """The columns whose values it changed: every column of a new or deleted row."""
         before, after = self.before or {}, self.after or {}
         return [
@@ -80,9 +80,9 @@ class Entry:
             "session": self.session,
             "tool": self.tool,
             "table": self.table,
-            "row": None if self.is_line else shown_value(self.row),
-            "before": shown(self.before),
-            "after": shown(self.after),
+            "row": None if self.is_line else json_value(self.row),
+            "before": json_values(self.before),
+            "after": json_values(self.after),
         }
 
 
@@ -183,14 +183,14 @@ def refuse_unknown(session: str, known: Sequence[str]) -> None:
         raise MissingError(f'there is no session "{one_line(session)}" on record', hint)
 
 
-def shown(values: Values | None) -> Values | None:
+def json_values(values: Values | None) -> Values | None:
     """Return values for JSON: a blob as in the journal, and bytes that are not UTF-8 as U+FFFD."""
     if values is None:
         return None
-    return {column: shown_value(value) for column, value in values.items()}
+    return {column: json_value(value) for column, value in values.items()}
 
 
-def shown_value(value: object) -> object:
+def json_value(value: object) -> object:
     """Return a value for JSON, with numbers that no float is equal to as texts."""
     if isinstance(value, bytes):
         return {"blob": value.hex().upper()}
@@ -446,7 +446,7 @@ def every_change_counted(reader: RecordReader) -> int:
 
 def _of_task(reader: RecordReader, task: int, comments: Sequence[int]) -> tuple[str, list[str]]:
     """Return what selects the entries on a task and on comments, with its values."""
-    own, said = (reader.connection.sql.named(table) for table in ("tasks", "task_comments"))
+    own, said = (reader.connection.sql.stored_name(table) for table in ("tasks", "task_comments"))
     listed = reader.connection.sql.among("row_key", "text")
     sql = (
         f" FROM ralphgen_journal WHERE table_name = {own} AND row_key = ? "

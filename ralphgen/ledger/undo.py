@@ -107,7 +107,7 @@ class RowChange:
         is_whole = not (self.was_there and self.is_there)
         for entry in others:
             later |= {name for name, since in self._since.items() if entry.number > since}
-            written = {*entry.written} - {*stamps}
+            written = {*entry.changed_columns} - {*stamps}
             is_new = is_whole and later and written - {*self._since}  # a column added since
             if written & later or is_new:
                 self.mixed, self.by = True, entry.session
@@ -259,14 +259,16 @@ class Reverter:
             or not {*change.old, *change.new} <= {*table.columns}
         ):
             left = "the columns of its table have changed"
-            return RowResult(change.table, change.key, None, left, columns, _row_left(change))
+            return RowResult(
+                change.table, change.key, None, left, columns, _remaining_values(change)
+            )
         rows = self._rows.read(change.table, change.key)
         now = rows[0] if rows else None
         current = None if now is None else {name: now[name] for name in change.new or now}
         if len(rows) > 1:
             left = "several rows have the same key"
             return RowResult(
-                change.table, change.key, None, left, columns, _row_left(change), current
+                change.table, change.key, None, left, columns, _remaining_values(change), current
             )
         if _is(now, change.old if change.was_there else None):
             return None
@@ -275,7 +277,7 @@ class Reverter:
             left = left or (FOREIGN if change.by is None else CHANGED.format(change.by))
         if left:
             return RowResult(
-                change.table, change.key, None, left, columns, _row_left(change), current
+                change.table, change.key, None, left, columns, _remaining_values(change), current
             )
         done: RowOutcome = "restored" if change.is_there else "recreated"
         return RowResult(
@@ -283,7 +285,7 @@ class Reverter:
             change.key,
             done if change.was_there else "deleted",
             columns=columns,
-            session=_row_left(change),
+            session=_remaining_values(change),
             now=current,
         )
 
@@ -373,7 +375,7 @@ class Reverter:
                 for one in changes
                 if one.table == child and one.was_there and (not own or one.key in own)
             ]
-            named = self._named(broken)
+            named = self._reference_values(broken)
             parents = [
                 one
                 for one in changes
@@ -418,7 +420,7 @@ class Reverter:
         sql = f"SELECT {names} FROM {quoted(name)} WHERE {table.number} = ?"
         return self._database.rows(sql, (number,))
 
-    def _named(self, broken: tuple[Any, ...]) -> Values | None:
+    def _reference_values(self, broken: tuple[Any, ...]) -> Values | None:
         """Return the values with which a row refers to a missing one, or None if unknown."""
         child, number, _, which = broken
         _, pairs = self._database.catalog.parents(self._database, child)[which]
@@ -428,7 +430,7 @@ class Reverter:
         return dict(zip((theirs for _, theirs in pairs), rows[0], strict=True))
 
 
-def _row_left(change: RowChange) -> Values | None:
+def _remaining_values(change: RowChange) -> Values | None:
     return change.new if change.is_there else None
 
 
@@ -493,7 +495,7 @@ class Undone:
     lines: tuple[LineResult, ...]
 
     @property
-    def left(self) -> bool:
+    def has_remainder(self) -> bool:
         """Whether any row or line was left."""
         return any(row.left for row in self.rows) or any(line.left for line in self.lines)
 
@@ -701,7 +703,7 @@ def _lasting(entries: Sequence[Entry]) -> Iterator[Entry]:
     deleted: dict[tuple[str, Column], object] = {}  # by undos, which may put a row in again
     for entry in entries:
         undone = _undone_by(entry)
-        for name in entry.written:
+        for name in entry.changed_columns:
             column = (entry.table, entry.key, name)
             mark = (entry.session, column)
             now = counting.get(column, NO_STATE)

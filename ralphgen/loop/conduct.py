@@ -103,7 +103,7 @@ def conduct(
             _take(told, run, telling, stop_now, show)
     stop = run.stopped or StopReason("unknown reason", 1)
     totals = run.totals
-    if stop.exit_code == 0 and site.left_for_user():
+    if stop.exit_code == 0 and site.tasks_for_user():
         stop = StopReason(stop.reason, STUCK_CODE, "needs_user")
     show(
         event(

@@ -31,7 +31,7 @@ from ralphgen.runtime.files.work_tree import protected_now
 from ralphgen.runtime.system import launched_session
 from ralphgen.runtime.tasks import prerequisites, task_row
 from ralphgen.runtime.tasks.claims import met
-from ralphgen.runtime.tasks.status import checks_for, listed
+from ralphgen.runtime.tasks.status import checks_for, quoted_names
 from ralphgen.sessions.snapshot import worktree_git
 from ralphgen.sessions.store import CONTEXT, session_folder
 
@@ -167,7 +167,7 @@ class Gate:
             return TaskFacts()
         with Project(self._place.root).task_rows() as (rows, _):
             tables, database = rows.stored, rows.connection
-            columns = tables.tasks.chosen(["discipline", "status", "depends_on"])
+            columns = tables.tasks.available_columns(["discipline", "status", "depends_on"])
             try:
                 values = task_row(database, tables, self.task, columns)
             except ToolError as error:
@@ -184,7 +184,7 @@ class Gate:
         `ask` asks the user to trust the commands of the checks. Raises `UntrustedError` for a no.
         """
         tree = self.tree()
-        is_clean = tree == self._said("rev-parse", f"{self._head}^{{tree}}")
+        is_clean = tree == self._gate_message("rev-parse", f"{self._head}^{{tree}}")
         if self._request.is_of_commit and not is_clean:
             raise UsageError("only a commit can be proved so: files differ", "commit them first")
         task = self.task_facts()
@@ -209,7 +209,7 @@ class Gate:
         allowed = [pattern_of(glob) for glob in self._request.allowed]
         refused = [path for path in protected if not any(one.match(path) for one in allowed)]
         if refused and not (self._session and "not_proved" in answer):
-            lacking.append(f"protected files were changed: {listed(refused)}")
+            lacking.append(f"protected files were changed: {quoted_names(refused)}")
         if task.depends_on:
             ids = ", ".join(map(str, task.depends_on))
             lacking.append(f"it depends on tasks that are not done: {ids}")
@@ -226,7 +226,7 @@ class Gate:
             sha256_hex(json.dumps(done, sort_keys=True).encode()),
         )
 
-    def _said(self, *words: str) -> str:
+    def _gate_message(self, *words: str) -> str:
         try:
             return self._git.say(*words).decode("utf-8", "surrogateescape").strip()
         except TreeError as error:

@@ -104,7 +104,7 @@ def run(
         raise ProgramError(f'"{command[0]}" cannot be run: {reason}', "install it") from error
     with process:
         try:
-            output, errors = _written(process, seconds, stop)
+            output, errors = _process_output(process, seconds, stop)
         except KeyboardInterrupt:
             if stop is not None:
                 _kill(process)
@@ -119,7 +119,7 @@ def run(
     return CommandEnd(process.returncode, output, masked(said)[-TAIL:])
 
 
-def _written(
+def _process_output(
     process: "subprocess.Popen[str]", seconds: float, stop: Event | None
 ) -> tuple[str, str]:
     """Return the output of a process.
@@ -167,7 +167,7 @@ class Git:
         self.folder = Path(found.top)
         self._settings: list[tuple[str, str]] | None = None
 
-    def asked(self, *words: str, given: bytes = b"") -> CommandEnd:
+    def run_quietly(self, *words: str, given: bytes = b"") -> CommandEnd:
         """Return how a command of git ended.
 
         Of all settings in files of the project, only the trusted ones of the main repository apply.
@@ -195,7 +195,7 @@ class Git:
 
     def say(self, *words: str, given: bytes = b"") -> str:
         """Return git's output without its last line end; raises `ProgramError` if it fails."""
-        ended = self.asked(*words, given=given)
+        ended = self.run_quietly(*words, given=given)
         if ended.code:
             raise ProgramError(f'git {words[0]} failed in "{self.folder}"', output=ended.tail)
         return ended.output.rstrip("\n")
@@ -208,7 +208,7 @@ class Git:
         """Push a branch to a remote without any effect; no hook of the remote runs then."""
         target = f"refs/heads/{branch}"
         words = ("push", "--porcelain", "--dry-run", "--", remote, f"{target}:{target}")
-        return self._judged(self.asked(*words), remote, target, target)
+        return self._judged(self.run_quietly(*words), remote, target, target)
 
     def push(self, remote: str, commit: str, branch: str) -> Push:
         """Push a commit to a branch of a remote, after the files that Git LFS keeps for it.
@@ -216,25 +216,25 @@ class Git:
         Git LFS sends them from the hook `pre-push`, which does not run here.
         """
         target = f"refs/heads/{branch}"
-        uses_lfs = self.asked("config", "--get-regexp", r"^filter\.lfs\.").output
-        storage = self.asked("config", "--type=path", "--get", "lfs.storage").output.strip()
+        uses_lfs = self.run_quietly("config", "--get-regexp", r"^filter\.lfs\.").output
+        storage = self.run_quietly("config", "--type=path", "--get", "lfs.storage").output.strip()
         if uses_lfs and Path(self.repository.common, storage or "lfs").is_dir():
             line = f"{target} {commit} {target} {'0' * len(commit)}\n"
-            sent = self.asked("lfs", "pre-push", remote, given=line.encode())
+            sent = self.run_quietly("lfs", "pre-push", remote, given=line.encode())
             if sent.code:
                 return self._judged(sent, remote, commit, target)
         words = ("push", "--porcelain", "--", remote, f"{commit}:{target}")
-        ended = self.asked(*words)
+        ended = self.run_quietly(*words)
         for pause in PAUSES:
             if not ended.code or (_rejected(ended) and not LOCKED.search(ended.output)):
                 break
             time.sleep(pause)
-            ended = self.asked(*words)
+            ended = self.run_quietly(*words)
         pushed = self._judged(ended, remote, commit, target)
         if pushed.outcome != "refused" or _rejected(ended):
             return pushed
         # Without a verdict the connection broke, or the user may not push: then nor can a dry run.
-        tried = self.asked("push", "--dry-run", *words[1:])
+        tried = self.run_quietly("push", "--dry-run", *words[1:])
         refused = tried.code or HTTP_REFUSAL.search(ended.tail)
         return pushed if refused else Push("unreachable", ended.tail)
 
@@ -246,7 +246,7 @@ class Git:
         """
         if not ended.code:
             return Push("done")
-        listed = self.asked("ls-remote", "--", remote, target)
+        listed = self.run_quietly("ls-remote", "--", remote, target)
         if listed.code:
             return Push("unreachable", listed.tail)
         branches = (line.split("\t") for line in listed.output.splitlines())
@@ -263,12 +263,12 @@ class Git:
 
     def commit(self, name: str) -> str | None:
         """Return the commit that a name refers to, or None."""
-        ended = self.asked("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        ended = self.run_quietly("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return None if ended.code else ended.output.strip()
 
     def contains(self, later: str, earlier: str) -> bool:
         """Return whether a commit is another one's ancestor, or the same."""
-        return self.asked("merge-base", "--is-ancestor", earlier, later).code == 0
+        return self.run_quietly("merge-base", "--is-ancestor", earlier, later).code == 0
 
     def names(self, *words: str) -> list[str]:
         """Return the paths that git lists, which end with NUL."""
@@ -318,12 +318,12 @@ class Git:
         if whole:
             self.say("add", "--all", *words)
         else:
-            self.asked("add", "--all", "--ignore-errors", *words)
+            self.run_quietly("add", "--all", "--ignore-errors", *words)
         return nested
 
     def checked_out(self) -> str:
         """Return the branch that is checked out, empty if none is."""
-        name = self.asked("symbolic-ref", "--quiet", "HEAD").output.strip()
+        name = self.run_quietly("symbolic-ref", "--quiet", "HEAD").output.strip()
         return name.removeprefix("refs/heads/")
 
     def try_commit(self) -> None:
@@ -336,7 +336,7 @@ class Git:
     @cached_property
     def _signs(self) -> bool:
         """Whether commits are signed, by the settings at the time of the first one."""
-        asked = self.asked("config", "--type=bool", "--get", "commit.gpgSign")
+        asked = self.run_quietly("config", "--type=bool", "--get", "commit.gpgSign")
         return asked.output.strip() == "true"
 
     def commit_tree(self, message: str, tree: str, *parents: str) -> str:
@@ -348,7 +348,7 @@ class Git:
         words = [word for parent in parents for word in ("-p", parent)]
         words += ["-S"] if self._signs else []
         given = f"{message}\n".encode(errors="surrogateescape")
-        made = self.asked("commit-tree", *words, tree, given=given)
+        made = self.run_quietly("commit-tree", *words, tree, given=given)
         if made.code:
             what, hint = "commit", ""
             if self._signs:
@@ -413,7 +413,7 @@ def base_branch(root: Path, onto: str = "") -> str:
     if onto:
         return onto
     git = Git(root)
-    ended = git.asked("symbolic-ref", "--quiet", "--short", "HEAD")
+    ended = git.run_quietly("symbolic-ref", "--quiet", "--short", "HEAD")
     if ended.code:
         text = f'no branch is checked out in "{git.folder}": there is nothing to merge into'
         raise ProjectError(text, 'check one out, for example with "git switch main"')
@@ -441,7 +441,7 @@ def hooks_among(root: Path, paths: Sequence[str]) -> list[str]:
 
 
 def _hooks_folder(git: Git) -> Path:
-    named = git.asked("config", "--global", "--type=path", "--get", "core.hooksPath").output
+    named = git.run_quietly("config", "--global", "--type=path", "--get", "core.hooksPath").output
     own = [value for key, value in settings_of(git.folder) if key == "core.hookspath"]
     folder = own[-1] if own else named.rstrip("\n") or f"{git.repository.common}/hooks"
     return Path(os.path.normpath(git.folder / Path(folder).expanduser()))

@@ -53,7 +53,7 @@ class Kept:
 
 def read_kept(git: Git, task: int) -> Kept | None:
     """Return the kept work on a task; None without any, or if you deleted its branch."""
-    ended = git.asked("cat-file", "blob", f"{REF}{task}")
+    ended = git.run_quietly("cat-file", "blob", f"{REF}{task}")
     try:
         facts = json.loads(ended.output)
         kept = Kept(
@@ -68,7 +68,7 @@ def read_kept(git: Git, task: int) -> Kept | None:
     return kept if kept.commit in git.branches(f"{BRANCH}{task}*").values() else None
 
 
-def write_kept(git: Git, task: int, kept: Kept) -> None:
+def write_retained(git: Git, task: int, kept: Kept) -> None:
     """Record the kept work on a task, in place of earlier work."""
     facts = {
         "commit": kept.commit,
@@ -81,12 +81,12 @@ def write_kept(git: Git, task: int, kept: Kept) -> None:
     git.say("update-ref", f"{REF}{task}", blob)
 
 
-def forget_kept(git: Git, task: int) -> None:
+def forget_retained_work(git: Git, task: int) -> None:
     """Start the next session of a task from the base branch; the kept branch remains."""
     delete_refs(git, f"{REF}{task}")
 
 
-def kept_branches(root: Path, task: int) -> dict[str, str]:
+def retained_branches(root: Path, task: int) -> dict[str, str]:
     """Return the branches with the kept work on a task, each with its commit."""
     git = Git(root)
     kept = read_kept(git, task)
@@ -94,11 +94,11 @@ def kept_branches(root: Path, task: int) -> dict[str, str]:
     return {name: commit for name, commit in found.items() if kept and commit == kept.commit}
 
 
-def drop_kept(root: Path, task: int) -> None:
+def drop_retained(root: Path, task: int) -> None:
     """Delete the branches with the kept work on a task: its next session starts from the base."""
     git = Git(root)
-    names = kept_branches(root, task)
-    forget_kept(git, task)
+    names = retained_branches(root, task)
+    forget_retained_work(git, task)
     for name in names:
         delete_branch(git, name)
 
@@ -123,7 +123,7 @@ def keep_work(
             create_branch(git, next_name(git, f"{BRANCH}{task}"), commit)
         before = read_kept(git, task)
         failures, conflicts = (before.failures, before.conflicts) if before else (0, ())
-        write_kept(git, task, Kept(commit, session, failures, conflicts))
+        write_retained(git, task, Kept(commit, session, failures, conflicts))
         if before is not None and git.contains(commit, before.commit):
             drop_continued(git, task, before)
     release(own)
@@ -154,7 +154,7 @@ def forget_merged(git: Git, works: Mapping[int, str]) -> None:
             drop_continued(git, task, before)
 
 
-def start_from_kept(root: Path, tree: Worktree, task: int, say: Say) -> str:
+def start_from_retained_work(root: Path, tree: Worktree, task: int, say: Say) -> str:
     """Merge the kept work on a task into its fresh worktree; return a text for the brief.
 
     The text is empty if the session starts from the base branch: without kept work, or if work that
@@ -167,7 +167,7 @@ def start_from_kept(root: Path, tree: Worktree, task: int, say: Say) -> str:
     if kept is None:
         return ""
     if git.contains(tree.began, kept.commit):  # you have merged it by hand
-        forget_kept(git, task)
+        forget_retained_work(git, task)
         return ""
     try:
         return _merged_start(git, own, tree, task, kept, say)
@@ -185,7 +185,7 @@ def start_from_kept(root: Path, tree: Worktree, task: int, say: Say) -> str:
 
 def _merged_start(git: Git, own: Git, tree: Worktree, task: int, kept: Kept, say: Say) -> str:
     """Merge kept work into a worktree; raise `ProgramError` if the session cannot start from it."""
-    ended = own.asked("merge", "--quiet", "--no-commit", "--no-ff", kept.commit)
+    ended = own.run_quietly("merge", "--quiet", "--no-commit", "--no-ff", kept.commit)
     conflicts = own.names("diff", "--name-only", "--diff-filter=U")
     if ended.code and not (conflicts and kept.failures):
         why = f"conflict in {', '.join(conflicts[:3])}" if conflicts else ended.tail
@@ -201,18 +201,18 @@ def _merged_start(git: Git, own: Git, tree: Worktree, task: int, kept: Kept, say
     made = own.commit_tree(f"Continue task {task}", result, tree.began, kept.commit)
     own.say("update-ref", f"refs/heads/{tree.branch}", made, tree.began)
     own.say("reset", "--quiet")
-    conflicts = sorted({*conflicts, *marked_files(git, made, kept.conflicts)} - {*dropped})
-    write_kept(git, task, replace(kept, conflicts=tuple(conflicts), is_continued=not dropped))
+    conflicts = sorted({*conflicts, *conflict_files(git, made, kept.conflicts)} - {*dropped})
+    write_retained(git, task, replace(kept, conflicts=tuple(conflicts), is_continued=not dropped))
     say(f"task {task} starts from the work of session {kept.session}")
     return _brief(tree, kept, conflicts, dropped)
 
 
-def marked_files(git: Git, commit: str, files: Sequence[str]) -> list[str]:
+def conflict_files(git: Git, commit: str, files: Sequence[str]) -> list[str]:
     """Return the files with conflict markers in a commit."""
     if not files:
         return []
     paths = [f":(top,literal){path}" for path in files]
-    ended = git.asked("grep", "-l", "-z", "-a", "-E", MARKER, commit, "--", *paths)
+    ended = git.run_quietly("grep", "-l", "-z", "-a", "-E", MARKER, commit, "--", *paths)
     return [name.removeprefix(f"{commit}:") for name in ended.output.split("\0") if name]
 
 
@@ -239,14 +239,14 @@ def _brief(tree: Worktree, kept: Kept, conflicts: Sequence[str], dropped: Sequen
     lines = [f"This worktree contains earlier work on this task, by session {kept.session}."]
     lines.append(f'Continue it; "git diff {tree.began}" shows it.')
     if conflicts:
-        lines.append(f"Resolve the conflicts with the base branch in: {_named(conflicts)}.")
+        lines.append(f"Resolve the conflicts with the base branch in: {_file_names(conflicts)}.")
     elif kept.failures:
         lines.append("It did not pass when it was merged: the last comment has the reason.")
     if dropped:
-        lines.append(f"Changes of these files were left out: {_named(dropped)}.")
+        lines.append(f"Changes of these files were left out: {_file_names(dropped)}.")
     return "\n".join(lines)
 
 
-def _named(files: Sequence[str]) -> str:
+def _file_names(files: Sequence[str]) -> str:
     more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
     return f"{', '.join(map(json.dumps, files[:SHOWN]))}{more}"

@@ -14,9 +14,9 @@ from ralphgen.kits.registry import read_settings
 from ralphgen.loop.git import Git, base_branch, top_of, tree_at
 from ralphgen.loop.kept import (
     Kept,
-    marked_files,
+    conflict_files,
     read_kept,
-    write_kept,
+    write_retained,
 )
 from ralphgen.loop.trees import (
     BRANCH,
@@ -25,10 +25,10 @@ from ralphgen.loop.trees import (
     base_of,
     changed_in,
     checkout_of,
+    claimed_branch,
     create_branch,
     fetch_base,
     forget,
-    held_for,
     is_held_for,
     is_own,
     keep_leftover,
@@ -170,10 +170,10 @@ def aside(git: Git, branch: str, say: Say) -> str:
     return set_aside(git, branch, say) or branch
 
 
-def marked_conflicts(git: Git, task: int, commit: str) -> tuple[str, ...]:
+def remaining_conflicts(git: Git, task: int, commit: str) -> tuple[str, ...]:
     """Return the files that still have the conflict markers with which the session started."""
     kept = read_kept(git, task)
-    return () if kept is None else tuple(marked_files(git, commit, kept.conflicts))
+    return () if kept is None else tuple(conflict_files(git, commit, kept.conflicts))
 
 
 def record_failure(git: Git, task: int, session_id: str, outcome: Failed) -> Failed:
@@ -188,7 +188,7 @@ def record_failure(git: Git, task: int, session_id: str, outcome: Failed) -> Fai
         failures += 1
     if (commit := git.commit(f"refs/heads/{outcome.branch}")) is not None:
         conflicts = () if before is None else before.conflicts
-        write_kept(git, task, Kept(commit, session_id, failures, conflicts))
+        write_retained(git, task, Kept(commit, session_id, failures, conflicts))
     if failures > 1:  # its refs remain, if the schema has no blocked tasks
         return replace(outcome, is_last=True)
     forget(git, task)
@@ -222,7 +222,7 @@ def recorded_work(
         unlock(held)
     if proof is None:
         problem = NO_PROOF
-    elif git.asked("rev-list", "--objects", "--quiet", proof.tree).code:
+    elif git.run_quietly("rev-list", "--objects", "--quiet", proof.tree).code:
         problem = LOST
     else:
         problem = "" if held is None else _problem(held, proof.base, say)
@@ -332,7 +332,10 @@ def refuse_unmergeable(root: Path, config: LoopConfig, onto: str = "") -> str:
 
 def refuse_unmovable(git: Git, base: str) -> None:
     """Raise `ProjectError` if git has no author, or tracked files of the branch were changed."""
-    if git.asked("var", "GIT_COMMITTER_IDENT").code or git.asked("var", "GIT_AUTHOR_IDENT").code:
+    if (
+        git.run_quietly("var", "GIT_COMMITTER_IDENT").code
+        or git.run_quietly("var", "GIT_AUTHOR_IDENT").code
+    ):
         hint = 'set it with "git config user.name …" and "git config user.email …"'
         raise ProjectError("git has no author for commits", hint)
     tree = users_checkout(git, base)
@@ -391,7 +394,7 @@ def refuse_missing_script(root: Path, name: str) -> None:
         raise ProjectError(text, 'commit it, or add it to "copy" of [loop]')
 
 
-def left_merges(
+def unqueued_merges(
     root: Path, live: Container[int] = (), say: Say | None = None, onto: str = ""
 ) -> list[tuple[Worktree, int, str]]:
     """Return finished work that has not entered the queue: work tree, task and session of each.
@@ -425,7 +428,7 @@ def left_merges(
             path = path.parent
         tree = tree_at(root, path)
         branch = f"{BRANCH}{one.task}"
-        if tree is not None and (held := held_for(tree)).startswith(f"{branch}-"):
+        if tree is not None and (held := claimed_branch(tree)).startswith(f"{branch}-"):
             branch = held
         found.append((Worktree(path, one.worktree, branch, base, began), one.task, one.session_id))
     return found

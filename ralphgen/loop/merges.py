@@ -40,11 +40,11 @@ from ralphgen.loop.merge import (
     Work,
     aside,
     failed_check,
-    left_merges,
-    marked_conflicts,
     merge_message,
     record_failure,
     recorded_work,
+    remaining_conflicts,
+    unqueued_merges,
 )
 from ralphgen.loop.queued import Check, Checked, LedgerRows, QueueRows
 from ralphgen.loop.run import PushRefusedError
@@ -142,7 +142,7 @@ def enter_session(
     work = recorded_work(git, tree, task, session, title, config, say)
     if not isinstance(work, Work):
         return record_failure(git, task, session, work)
-    if marked := marked_conflicts(git, task, work.commit):
+    if marked := remaining_conflicts(git, task, work.commit):
         return record_failure(git, task, session, Conflict(marked, aside(git, work.branch, say)))
     with opened_database(root) as database:
         number = database.writing(
@@ -181,7 +181,7 @@ def enter_commit(root: Path, commit: str, target: str, task: int | None, session
     return number
 
 
-def enter_left(root: Path, config: LoopConfig, say: Say, onto: str = "") -> list[int]:
+def enter_unqueued_work(root: Path, config: LoopConfig, say: Say, onto: str = "") -> list[int]:
     """Enter the work of sessions that a kill has kept from entering; return the numbers.
 
     Work that cannot be merged is returned to its task. Tasks of running sessions are left out.
@@ -190,7 +190,7 @@ def enter_left(root: Path, config: LoopConfig, say: Say, onto: str = "") -> list
     with opened_database(root) as database:
         live = database.reading(lambda: claims.live_claims(database))
     numbers = []
-    for tree, task, session in left_merges(root, live, say, onto):
+    for tree, task, session in unqueued_merges(root, live, say, onto):
         claim = TaskClaim(project, session, task, 0)
         entered = enter_session(root, tree, claim, "", config, say)
         if isinstance(entered, int):
@@ -457,7 +457,9 @@ class MergeQueue:
         works = (
             one.entry.work for one, head in zip(members, heads, strict=False) if one.head == head
         )
-        return any(self._git.asked("diff-tree", "--quiet", f"{one}^", one).code for one in works)
+        return any(
+            self._git.run_quietly("diff-tree", "--quiet", f"{one}^", one).code for one in works
+        )
 
     def _edited(self) -> str:
         """Return why the branch cannot move where it is checked out, empty if it can."""
@@ -470,7 +472,7 @@ class MergeQueue:
     def _present(self) -> list[QueuedMerge]:
         """Return the waiting entries whose commits this repository has."""
         present = []
-        kept = self._kept_commits()
+        kept = self._entry_commits()
         for entry in self.waiting():
             if reason := self._skipped.get(entry.number):
                 self._left_reason = reason
@@ -485,7 +487,7 @@ class MergeQueue:
             present.append(entry)
         return present
 
-    def _kept_commits(self, *words: str) -> dict[str, str]:
+    def _entry_commits(self, *words: str) -> dict[str, str]:
         """Return the commits that this repository keeps for entries, by ref."""
         listed = self._git.say("for-each-ref", "--format=%(refname) %(objectname)", *words, REF)
         return dict(line.split(" ") for line in listed.splitlines())
@@ -495,7 +497,7 @@ class MergeQueue:
         if self._config.remote is not None:
             branch = f"refs/heads/{_pushed_branch(entry)}"
             words = ("fetch", "--quiet", "--no-tags", "--", self._config.remote)
-            self._git.asked(*words, f"+{branch}:{REF}{entry.number}")
+            self._git.run_quietly(*words, f"+{branch}:{REF}{entry.number}")
 
     def _reconciled(self, entries: Sequence[QueuedMerge], base: str) -> list[QueuedMerge]:
         """Record the entries that a killed queue has landed already; return the others.
@@ -504,7 +506,7 @@ class MergeQueue:
         Work that came into the branch in another way must pass there, like any other.
         """
         landed: dict[str, str] = {}
-        reached = {*self._kept_commits(f"--merged={base}").values()}
+        reached = {*self._entry_commits(f"--merged={base}").values()}
         contained = [one for one in entries if one.work in reached]
         if contained:
             words = ("log", "--first-parent", "--merges", "--format=%H %P", base)
@@ -588,7 +590,7 @@ class MergeQueue:
         with checkout(self._root, MERGE, self._config, self._say, self._stop) as place:
             place.set_to(head, head, head)
             own = Git(self._root, Path(place.git.repository.top))
-            ended = own.asked("merge", "--quiet", "--no-commit", "--no-ff", work)
+            ended = own.run_quietly("merge", "--quiet", "--no-commit", "--no-ff", work)
             if not ended.code:
                 return own.say("write-tree")
             files = own.names("diff", "--name-only", "--diff-filter=U")
@@ -605,9 +607,9 @@ class MergeQueue:
         if self._plain == head:
             return False
         words = ("grep", "--quiet", "-E", "merge|binary", head, "--", f":(glob)**/{RULES}")
-        if not self._git.asked(*words).code:
+        if not self._git.run_quietly(*words).code:
             return True
-        if not self._git.asked("config", "--get-regexp", r"^merge\..*\.driver$").code:
+        if not self._git.run_quietly("config", "--get-regexp", r"^merge\..*\.driver$").code:
             return True
         self._plain = head
         return False
@@ -878,7 +880,7 @@ class MergeQueue:
 def merge_in_memory(git: Git, head: str, work: str) -> str | tuple[str, ...] | None:
     """Return the tree of a merge, or the files that conflict; None if this git cannot tell."""
     words = ("merge-tree", "--write-tree", "--name-only", "--no-messages", "-z")
-    ended = git.asked(*words, head, work)
+    ended = git.run_quietly(*words, head, work)
     if ended.code not in (0, 1) or not ended.output:  # an unknown command ends with 1, too
         return None
     tree, *files = [part for part in ended.output.split("\0") if part]

@@ -176,7 +176,7 @@ class Notifier:
             return
         occasions, text = self._line(told)
         if text and not occasions.isdisjoint(self._config.on):
-            thread = Thread(target=self._sent, args=(one_line(f"{self._name}: {text}"),))
+            thread = Thread(target=self._send_message, args=(one_line(f"{self._name}: {text}"),))
             thread.daemon = True
             thread.start()
             self._threads.append(thread)
@@ -187,7 +187,7 @@ class Notifier:
         for thread in self._threads:
             thread.join(max(end - time.monotonic(), 0))
 
-    def _sent(self, text: str) -> None:
+    def _send_message(self, text: str) -> None:
         try:
             send(self._root, self._config, self._url, text)
         except ProjectError as error:

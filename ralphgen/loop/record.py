@@ -95,7 +95,7 @@ class LoopRecord:
         except OSError:
             self._whole = False
 
-    def asked(self) -> Iterator[Ask]:
+    def new_requests(self) -> Iterator[Ask]:
         """Yield the new requests; restore the files if they were removed meanwhile."""
         self._events.keep()
         with suppress(OSError):

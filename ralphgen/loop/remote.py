@@ -539,13 +539,13 @@ class Relay:
             return self._forward(line, {}, None)
         try:
             if method == "tools/call" and name == CHECKS:
-                return _said(identity, self._checks.run(), is_error=False)
+                return _identity_answer(identity, self._checks.run(), is_error=False)
             closes = method == "tools/call" and name == CLOSING and given.get("status") == DONE
             tree = self._checks.proved_tree() if closes else ""
             if closes:
                 self._keep(tree)
         except (ToolError, ProgramError) as error:
-            return _said(identity, str(error), is_error=True)
+            return _identity_answer(identity, str(error), is_error=True)
         answer = self._forward(line, frame, identity)
         if name == CLOSING:
             self._note(answer, tree)
@@ -568,7 +568,7 @@ class Relay:
         """
         arrived, number = False, 0
 
-        def sent() -> None:
+        def send() -> None:
             nonlocal arrived
             arrived = True
 
@@ -579,11 +579,11 @@ class Relay:
             arrived = False
             try:
                 status, answer = self._server.post(
-                    self._kit, self._token, line.strip(), headers, sent
+                    self._kit, self._token, line.strip(), headers, send
                 )
             except LostServerError as error:
                 if arrived and not reads:
-                    return _said(identity, f"{error}; {UNKNOWN}", is_error=True)
+                    return _identity_answer(identity, f"{error}; {UNKNOWN}", is_error=True)
             else:
                 if status == http.client.UNAUTHORIZED:
                     self._claim.lost.set()
@@ -621,7 +621,7 @@ def _whole(answer: bytes, identity: object) -> bytes:
     return answer
 
 
-def _said(identity: object, told: object, *, is_error: bool) -> bytes:
+def _identity_answer(identity: object, told: object, *, is_error: bool) -> bytes:
     text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
     result = {"content": [{"type": "text", "text": text}], "isError": is_error}
     return json.dumps({"jsonrpc": "2.0", "id": identity, "result": result}).encode()
@@ -696,7 +696,7 @@ class RemoteWorkplace:
             self._note(0, f'worker {self._name} runs the merge queue of "{branch}"')
         return self._merging.merge_waiting()
 
-    def left_for_user(self) -> set[int]:
+    def tasks_for_user(self) -> set[int]:
         """Return the tasks that this loop has blocked, and those whose merge is pending here."""
         pending = set[int]() if self._merging is None else self._merging.waiting_tasks()
         return self._blocked | pending
@@ -728,7 +728,7 @@ class RemoteWorkplace:
         config = self._project.settings
         prune_sessions(self._root, config.sessions.keep_days)
         try:
-            self._enter_left()
+            self._enter_unqueued_work()
         except LostServerError as error:
             self._note(0, f"{error}: finished work is entered by the next loop")
         for _ in range(self._workers):
@@ -836,7 +836,7 @@ class RemoteWorkplace:
         self._blocked.discard(task)
         if status == BLOCKED:
             self._blocked.add(task)
-        Git(self._root).asked("update-ref", "-d", kept)
+        Git(self._root).run_quietly("update-ref", "-d", kept)
         if outcome == DONE and self._merging is not None:
             outcome = PENDING
         return Result(
@@ -903,7 +903,7 @@ class RemoteWorkplace:
         self._note(worker, f"task {task} waits to be merged, as merge {answer['number']}")
         return commit
 
-    def _enter_left(self) -> None:
+    def _enter_unqueued_work(self) -> None:
         """Enter the work of sessions that were killed after they had closed their tasks.
 
         Raises `LostServerError`, and `RevokedError` for a revoked worker.

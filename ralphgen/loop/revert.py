@@ -223,7 +223,7 @@ def _ended(
             with queue.alone() as is_alone:
                 if is_alone:
                     found = _permitted(preview(root, session, code=code, onto=onto))
-                    return _undo_held(root, queue, found, finish, say)
+                    return _undo_in_queue(root, queue, found, finish, say)
             if not told:
                 say(WAITS)
                 told = True
@@ -246,7 +246,7 @@ def _permitted(found: WorkPreview) -> WorkPreview:
     return found
 
 
-def _undo_held(
+def _undo_in_queue(
     root: Path, queue: MergeQueue, found: WorkPreview, finish: Callable[[WorkPreview], T], say: Say
 ) -> T:
     """Undo the work while this process holds the queue."""

@@ -521,14 +521,14 @@ class Run:
         """Return the seconds until a job can start, None if it can now; end an exhausted loop."""
         limits = self.limits
         pause = max(self._rest(), self._away_ends - self._clock())
-        left, reached = self._time_left()
+        left, reached = self._remaining_time()
         if reached is not None and pause >= left:
             self._end(reached)
         if pause > 0 or self._stop is not None:
             return pause
         if self._held:
             return self._poll
-        if limits.max_cost is not None and self._left() < LEAST:
+        if limits.max_cost is not None and self._remaining_budget() < LEAST:
             return self._used_up(f"--max-cost {limits.max_cost:g} reached", "max_cost")
         begun = self._tasks + sum(not job.review for job in self._running)
         if limits.max_tasks is not None and begun >= limits.max_tasks and not self._review_is_due():
@@ -539,7 +539,7 @@ class Run:
                 return left
         return None
 
-    def _time_left(self) -> tuple[float, StopReason | None]:
+    def _remaining_time(self) -> tuple[float, StopReason | None]:
         """Return the seconds until the run ends, and the reason; infinite and None without an end.
 
         `until` follows the wall clock, but a clock that is set back does not delay it.
@@ -577,7 +577,7 @@ class Run:
         if wait and first.resets_at is not None:
             longest = self.limits.longest_wait
             why = ""
-            if wait >= self._time_left()[0]:
+            if wait >= self._remaining_time()[0]:
                 why = "after the end of this run"
             elif wait > longest + AFTER_RESET:
                 why = f"later than [loop] longest_wait ({spell_duration(longest)}) allows"
@@ -625,7 +625,7 @@ class Run:
 
     def _pause(self) -> None:
         """Report the time until an agent is free, unless the run ends before."""
-        if (wait := self._rest()) and self._stop is None and wait < self._time_left()[0]:
+        if (wait := self._rest()) and self._stop is None and wait < self._remaining_time()[0]:
             self._tell(event("pause", seconds=round(wait, 1)))
 
     def _used_up(self, reason: str, cause: Cause) -> float:
@@ -634,7 +634,7 @@ class Run:
             self._end(StopReason(reason, BUDGET_CODE, cause))
         return self._poll
 
-    def _left(self) -> float:
+    def _remaining_budget(self) -> float:
         """Return how many US dollars no session has used or was given."""
         reserved = sum(job.cost or 0.0 for job in self._running)
         return (self.limits.max_cost or 0.0) - self._spent - reserved
@@ -649,9 +649,9 @@ class Run:
         self._jobs += 1
         cost = None
         if limits.max_cost is not None:
-            cost = self._left() / max(1, limits.parallel - len(self._running))
+            cost = self._remaining_budget() / max(1, limits.parallel - len(self._running))
         free = self._free() or next(iter(self._agents.values()))
-        left, behind = self._time_left()[0], frozenset(self._behind)
+        left, behind = self._remaining_time()[0], frozenset(self._behind)
         return Assignment(
             self._review_is_due(),
             free.name,
@@ -722,7 +722,7 @@ class Workplace(Protocol):
     def is_merging(self) -> bool:
         """Return whether work waits to be merged, and nothing prevents that now."""
 
-    def left_for_user(self) -> Collection[int]:
+    def tasks_for_user(self) -> Collection[int]:
         """Return the tasks that this loop has blocked, and those whose merge is pending."""
 
     def is_away(self) -> bool:

@@ -35,7 +35,7 @@ from ralphgen.kits.project import Project
 from ralphgen.ledger.record import blocked_since, cost_of_task, last_entry
 from ralphgen.loop.cost import HourlyRates, cost_words
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
-from ralphgen.loop.kept import KEEPS, keep_work, start_from_kept
+from ralphgen.loop.kept import KEEPS, keep_work, start_from_retained_work
 from ralphgen.loop.merge import (
     foreign_commits,
     refuse_missing_script,
@@ -44,8 +44,8 @@ from ralphgen.loop.merge import (
 )
 from ralphgen.loop.merges import (
     NOT_MERGED,
-    enter_left,
     enter_session,
+    enter_unqueued_work,
     give_back,
     words_of,
 )
@@ -160,7 +160,7 @@ class ProjectWorkplace:
         """Prepare the place for these tasks; raise `ProjectError` if no task could be done."""
         self._entry = last_entry(self._root)
 
-    def left_for_user(self) -> set[int]:
+    def tasks_for_user(self) -> set[int]:
         """Return the tasks that sessions have blocked since the beginning, or with open questions.
 
         Return none if the database is unreadable.
@@ -175,13 +175,15 @@ class ProjectWorkplace:
     def session(self, job: Assignment, worker: int) -> Result:
         """Run one session; raise `NothingReadyError` if there is no task for it."""
         self._release_rest(worker)
-        session = self._made(job, worker)
+        session = self._prepare_session(job, worker)
         job.begins()
         self._reserve = self._reserve or reserved_space(project_home(self._root) / FOLDER)
         try:
             if self._used_up(session.task):
                 self._release(session, OUT_OF_BUDGET.word, "", worker)
-                close_record(session, OUT_OF_BUDGET, NOTHING_USED, "", self._told(worker))
+                close_record(
+                    session, OUT_OF_BUDGET, NOTHING_USED, "", self._worker_reporter(worker)
+                )
                 remove(session.folder)
                 return Result(session.task, BLOCKED, 0.0)
             job = replace(job, cost=self._cost(session.task, job.cost))
@@ -317,13 +319,13 @@ class ProjectWorkplace:
         except ProjectError:
             return {}
 
-    def _made(self, job: Assignment, worker: int) -> PreparedSession:
+    def _prepare_session(self, job: Assignment, worker: int) -> PreparedSession:
         request = Request(REVIEW) if job.review else Request(RECIPE, next=True, behind=job.behind)
         try:
             session = create_session(
                 self._root,
                 request,
-                say=self._told(worker),
+                say=self._worker_reporter(worker),
                 ask=lambda _shown: False,  # the user was asked before the first session
                 work_tree=None if job.review else self._tree_of(job, worker),
                 trust_edited=self._trust_edited,
@@ -365,7 +367,7 @@ class ProjectWorkplace:
             LaunchOptions(self._prompt(session, worker), printing=True, max_cost=job.cost),
             timeout=job.seconds,
             out=out,
-            say=self._told(worker),
+            say=self._worker_reporter(worker),
             stop=self._stop,
             lost=lost,
             sandbox=current_sandbox(),
@@ -373,7 +375,7 @@ class ProjectWorkplace:
         seconds = time.monotonic() - began
         estimate = self._rates.estimate(job.agent, end.usage.cost, seconds)
         if estimate is not None:
-            record_estimate(session, estimate, self._told(worker))
+            record_estimate(session, estimate, self._worker_reporter(worker))
         self._tell(
             event(
                 "end",
@@ -406,7 +408,7 @@ class ProjectWorkplace:
     def _note(self, worker: int, line: str) -> None:
         self._tell(event("note", worker=worker, text=line))
 
-    def _told(self, worker: int) -> Callable[[str], None]:
+    def _worker_reporter(self, worker: int) -> Callable[[str], None]:
         return partial(self._note, worker)
 
 
@@ -474,8 +476,8 @@ class TreeWorkplace(ProjectWorkplace):
         for _ in range(self._workers):
             self._numbers.append(self._locks.enter_context(free_number(self._root)))
         self._merging = self._queue_of(base)
-        for number in enter_left(
-            self._root, self._project.settings.loop, self._told(0), self._onto
+        for number in enter_unqueued_work(
+            self._root, self._project.settings.loop, self._worker_reporter(0), self._onto
         ):
             self._merging.enter(number)
         self._tasks = tasks
@@ -485,9 +487,9 @@ class TreeWorkplace(ProjectWorkplace):
             for agent in self._agents.values():
                 refuse_missing_script(self._root, agent.script)
 
-    def left_for_user(self) -> set[int]:
+    def tasks_for_user(self) -> set[int]:
         """Return the tasks that this loop has blocked, and those whose merge is pending."""
-        return super().left_for_user() | self._merging.waiting_tasks()
+        return super().tasks_for_user() | self._merging.waiting_tasks()
 
     def is_merging(self) -> bool:
         """Return whether work waits to be merged, and nothing prevents that now."""
@@ -521,10 +523,12 @@ class TreeWorkplace(ProjectWorkplace):
     def _tree_of(self, job: Assignment, worker: int) -> Callable[[int], Path]:
         def tree(task: int) -> Path:
             job.begins()  # before a setup, which may take minutes
-            number, told = self._numbers[worker - 1], self._told(worker)
+            number, told = self._numbers[worker - 1], self._worker_reporter(worker)
             config, stop = self._project.settings.loop, self._stop
             self._trees[worker] = prepare(self._root, number, task, config, told, stop, self._onto)
-            self._starts[worker] = start_from_kept(self._root, self._trees[worker], task, told)
+            self._starts[worker] = start_from_retained_work(
+                self._root, self._trees[worker], task, told
+            )
             self._notice(worker)
             with self._noticing:
                 if not self._is_checked and not self._allow_failing_base:
@@ -578,7 +582,7 @@ class TreeWorkplace(ProjectWorkplace):
 
     def _keep(self, claim: TaskClaim, worker: int, *, continues: bool) -> None:
         """Keep the work of a session, while it still has the claim on its task."""
-        tree, told = self._trees[worker], self._told(worker)
+        tree, told = self._trees[worker], self._worker_reporter(worker)
         try:
             keep_work(self._root, tree, claim.task, claim.session_id, told, continues=continues)
         except ProjectError as error:  # such as of a full disk; the files remain in the worktree
@@ -591,7 +595,7 @@ class TreeWorkplace(ProjectWorkplace):
         """
         tree, config = self._trees[worker], self._project.settings.loop
         facts = {"worker": worker, "task": claim.task, "session": claim.session_id}
-        title, told = self._title(claim.task), self._told(worker)
+        title, told = self._title(claim.task), self._worker_reporter(worker)
         try:
             entered = enter_session(self._root, tree, claim, title, config, told)
             if isinstance(entered, int):

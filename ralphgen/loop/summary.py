@@ -221,17 +221,17 @@ def _task_lines(state: str, tasks: Sequence[Facts], loop: str) -> Iterator[str]:
     if state == "blocked":
         shown = [*own, *(task for task in tasks if not task["in_loop"])][:SHOWN]
         for task in shown:
-            yield _row(label, _named(task))
+            yield _row(label, _task_label(task))
             label = ""
         if len(tasks) > SHOWN:
             yield _row("", f"{len(tasks) - SHOWN} more: ralphgen task list --status blocked")
     elif own and len(own) < len(tasks):
-        yield _row(label, f"{loop}: {_some([_named(task) for task in own], ' · ')}")
+        yield _row(label, f"{loop}: {_some([_task_label(task) for task in own], ' · ')}")
     else:
-        yield _row(label, _some([_named(task) for task in tasks], " · "))
+        yield _row(label, _some([_task_label(task) for task in tasks], " · "))
 
 
-def _named(task: Facts) -> str:
+def _task_label(task: Facts) -> str:
     reason = task.get("reason")
     name = f"{task['id']} {task['title']}"
     if not reason:

@@ -276,9 +276,9 @@ def delete_branch(git: Git, branch: str) -> None:
 def delete_refs(git: Git, *refs: str) -> None:
     """Delete refs together, or one by one if one of them is locked; ignore missing ones."""
     lines = "".join(f"delete {ref}\n" for ref in refs)
-    if git.asked("update-ref", "--no-deref", "--stdin", given=lines.encode()).code:
+    if git.run_quietly("update-ref", "--no-deref", "--stdin", given=lines.encode()).code:
         for ref in refs:
-            git.asked("update-ref", "--no-deref", "-d", ref)
+            git.run_quietly("update-ref", "--no-deref", "-d", ref)
 
 
 def submodule_changes(git: Git) -> tuple[list[str], list[str]]:
@@ -338,7 +338,7 @@ def unlock(git: Git) -> None:
         git.own_file(lock).unlink(missing_ok=True)
 
 
-def held_for(git: Git) -> str:
+def claimed_branch(git: Git) -> str:
     """Return the branch of the task that a work tree is there for, empty if it is for none.
 
     Which branch is checked out does not tell: an agent may have left its own.
@@ -351,13 +351,13 @@ def held_for(git: Git) -> str:
 
 def is_held_for(git: Git, branch: str) -> bool:
     """Return whether a work tree is still there for the task of a branch, and for no later one."""
-    return held_for(git) == branch
+    return claimed_branch(git) == branch
 
 
 def release(git: Git) -> None:
     """Detach a worktree from its task; its files remain, at their commit."""
     git.own_file(HELD_FOR).unlink(missing_ok=True)
-    git.asked("checkout", "--quiet", "--detach")
+    git.run_quietly("checkout", "--quiet", "--detach")
 
 
 def keep_leftover(git: Git, say: Say) -> str:
@@ -421,7 +421,7 @@ def set_aside(git: Git, branch: str, say: Say) -> str | None:
 
 def base_of(git: Git, task: int) -> str | None:
     """Return the branch that the work on a task is for, None if that is not on record."""
-    ended = git.asked("symbolic-ref", "--quiet", f"{BASE}{task}")
+    ended = git.run_quietly("symbolic-ref", "--quiet", f"{BASE}{task}")
     return None if ended.code else ended.output.strip().removeprefix("refs/heads/")
 
 
@@ -483,7 +483,7 @@ def refuse_target(root: Path, onto: str) -> None:
     """Raise `ProjectError` if a loop cannot merge into the branch `onto`, which may be missing."""
     top_of(root)
     git = Git(root)
-    if onto.startswith("-") or git.asked("check-ref-format", f"refs/heads/{onto}").code:
+    if onto.startswith("-") or git.run_quietly("check-ref-format", f"refs/heads/{onto}").code:
         raise ProjectError(f'invalid branch "{onto}"', "use a name such as night/2026-11-26")
     if onto.casefold().startswith(OWN_BRANCHES):
         raise ProjectError(f'invalid branch "{onto}": branches in "{OWN_BRANCHES}" are for tasks')
@@ -511,10 +511,10 @@ def _fetched(git: Git, remote: str, base: str, theirs: str) -> bool:
     Another git, such as an editor's, may fetch at the same moment: that is waited for.
     """
     for left in reversed(range(FETCHES)):
-        fetched = git.asked("fetch", "--quiet", "--", remote, f"+refs/heads/{base}:{theirs}")
+        fetched = git.run_quietly("fetch", "--quiet", "--", remote, f"+refs/heads/{base}:{theirs}")
         if not fetched.code:
             break
-        listed = git.asked("ls-remote", "--exit-code", "--", remote, f"refs/heads/{base}")
+        listed = git.run_quietly("ls-remote", "--exit-code", "--", remote, f"refs/heads/{base}")
         if listed.code == NO_SUCH_REF:
             return False
         if listed.code:
@@ -538,14 +538,14 @@ def move_base(git: Git, base: str, old: str, new: str) -> str | None:
     """
     tree = users_checkout(git, base)
     if tree is None:
-        moved = git.asked("update-ref", f"refs/heads/{base}", new, old)
+        moved = git.run_quietly("update-ref", f"refs/heads/{base}", new, old)
         return f'"{base}" has changed in the meantime' if moved.code else None
     if changed := changed_in(tree):
         return f'files were changed in "{tree.folder}": {", ".join(changed[:3])}'
     if tree.commit("HEAD") != old:
         return f'"{base}" has changed in the meantime'
     words = (f"refs/heads/{base}", old, new)
-    moved = tree.asked("-c", f"alias.advance=!{ADVANCE}", "advance", *words)
+    moved = tree.run_quietly("-c", f"alias.advance=!{ADVANCE}", "advance", *words)
     if moved.code == SWITCHED:
         return move_base(git, base, old, new)
     return f'"{tree.folder}" cannot be updated: {moved.tail}' if moved.code else None
@@ -695,7 +695,7 @@ def worktree_notes(root: Path) -> Iterator[str]:
     for tree in trees:
         words = ("--porcelain", "--ignore-submodules=all")
         is_agents = tree.folder.name != MERGE
-        if is_agents and tree.asked("--no-optional-locks", "status", *words).output:
+        if is_agents and tree.run_quietly("--no-optional-locks", "status", *words).output:
             yield f'"{tree.folder}" contains uncommitted work'
     kept = [name for name in Git(root).branches(f"{BRANCH}*") if KEPT.match(name)]
     if kept:

@@ -342,7 +342,7 @@ class TaskIndex:
         return f"CREATE INDEX IF NOT EXISTS {self.name} ON {table}{using} ({', '.join(self.keys)});"
 
 
-def missing_indexes(project: ProjectFacts, found: Collection[Names] = ()) -> tuple[TaskIndex, ...]:
+def absent_indexes(project: ProjectFacts, found: Collection[Names] = ()) -> tuple[TaskIndex, ...]:
     """Return the missing indexes that the server's queries on tasks can use.
 
     `found` holds the keys of existing indexes; an index that begins with the keys of another

@@ -355,7 +355,7 @@ class Wording:
     after: int
 
     @property
-    def told(self) -> str:
+    def description_message(self) -> str:
         """A message for the user about the new description."""
         sizes = f"your own description ({self.after:,} bytes)"
         return f'"{self.entry}": {sizes} replaces that of ralphgen ({self.before:,} bytes)'
@@ -393,7 +393,7 @@ MOST_BYTES = 25_000  # of a list of tools, which an agent reads in each turn
 EXAMPLES: Mapping[str, int | str] = {"task": 1, "feature": "name", "discipline": "name"}
 
 
-def listed_tools(
+def session_tools(
     plan: ServerPlan,
     recipe: str,
     kit: KitPlan,
@@ -426,7 +426,7 @@ def supposed_session(
     discipline: str | None = None,
     rows: Mapping[str, int | str] | None = None,
 ) -> Session:
-    """Return a session of the recipe without a context (see `listed_tools`).
+    """Return a session of the recipe without a context (see `session_tools`).
 
     A session with every tool is the user's own.
     """
@@ -441,7 +441,7 @@ def supposed_session(
     return Session(kit, facts, recipe, policy, None)
 
 
-def listed_bytes(tools: list[dict[str, Any]]) -> int:
+def listing_bytes(tools: list[dict[str, Any]]) -> int:
     """Return the bytes of the tools in the answer to `tools/list`, as compact JSON."""
     return len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
 
@@ -451,7 +451,8 @@ def long_lists(plan: ServerPlan) -> list[str]:
     found = []
     for kit in plan.kits:
         sizes = {
-            recipe: listed_bytes(listed_tools(plan, recipe, kit)) for recipe in plan.policy.recipes
+            recipe: listing_bytes(session_tools(plan, recipe, kit))
+            for recipe in plan.policy.recipes
         }
         long = [f"{recipe} {size:,}" for recipe, size in sizes.items() if size > MOST_BYTES]
         if long:

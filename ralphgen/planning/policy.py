@@ -92,18 +92,18 @@ def _narrow_problems(
                 text = f'{where}: the base "{recipe.base}" does not have "{name}"'
                 yield Problem(text, ONLY_TAKES)
             elif name in tools:
-                given = _given_by_session(recipe, kits, tools[name])
+                given = _session_arguments(recipe, kits, tools[name])
                 problems = _argument_problems(recipe, tools[name], names, given)
                 yield from (Problem(f"{where}: {text}", hint) for text, hint in problems)
 
 
-def _given_by_session(recipe: OwnRecipe, kits: Sequence[KitPlan], tool: PlannedTool) -> set[str]:
+def _session_arguments(recipe: OwnRecipe, kits: Sequence[KitPlan], tool: PlannedTool) -> set[str]:
     """Return the arguments whose row is known to every session that has the tool."""
     targets = [pair for one in kits for pair in one.targets.get(recipe.base, {}).items()]
     needed = tuple(kind for kind, need in targets if need == REQUIRED)
     granting = tuple(kind for kind, need in targets if need == GRANTS)
-    own = {name for name, rule in bound_rows(granting, tool).items() if RULES[rule][1] == OWN}
-    return own | set(bound_rows((*recipe.bind, *needed), tool))
+    own = {name for name, rule in binding_rows(granting, tool).items() if RULES[rule][1] == OWN}
+    return own | set(binding_rows((*recipe.bind, *needed), tool))
 
 
 def about(recipe: str, kit: KitPlan) -> set[str]:
@@ -112,7 +112,7 @@ def about(recipe: str, kit: KitPlan) -> set[str]:
     return {brought for kind in kinds for brought in BROUGHT.get(kind, (kind,))}
 
 
-def bound_rows(kinds: Names, tool: PlannedTool) -> dict[str, str]:
+def binding_rows(kinds: Names, tool: PlannedTool) -> dict[str, str]:
     """Return, by argument, the rows it may name in a session about rows of these kinds.
 
     The values are keys of `RULES`; arguments come in the order of the kinds there.
@@ -261,7 +261,7 @@ def _recipe(name: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> Recipe
         targets=targets,
         narrowed_arguments=_narrowed(base, own, kits),
         narrowed_values=_values(base, kits),
-        bound_arguments=_bound(tools, targets, kits),
+        bound_arguments=_bindings(tools, targets, kits),
         granted_by=_granted(base, tools, targets, kits),
         loaded_first=_loaded_first(base, tools, kits),
     )
@@ -302,7 +302,7 @@ def _values(base: str, kits: Sequence[KitPlan]) -> dict[str, Mapping[str, Names]
     }
 
 
-def _bound(
+def _bindings(
     tools: Mapping[str, Names], targets: Mapping[str, str], kits: Sequence[KitPlan]
 ) -> dict[str, Mapping[str, str]]:
     """Return, by `kit:tool` and argument, the rows that a session may name."""
@@ -311,7 +311,7 @@ def _bound(
         for kit in kits
         for tool in kit.tools
         if tool.name in tools[kit.key]
-        if (rules := bound_rows(tuple(targets), tool))
+        if (rules := binding_rows(tuple(targets), tool))
     }
 
 

@@ -177,7 +177,7 @@ def with_own_words(
                 continue
             said = tool.properties[argument].get("description", "") if dot else tool.description
             wordings.append(Wording(one.entry, _size(said), _size(one.text)))
-            told = _told(tool, argument, one.text)
+            told = _with_argument_description(tool, argument, one.text)
             planned[key][name] = told if dot else replace(tool, description=one.text)
     if problems:
         raise ProjectError.of(problems)
@@ -185,7 +185,7 @@ def with_own_words(
     return own, tuple(wordings)
 
 
-def _told(tool: PlannedTool, argument: str, text: str) -> PlannedTool:
+def _with_argument_description(tool: PlannedTool, argument: str, text: str) -> PlannedTool:
     """Return the tool with another description of one of its arguments."""
     arguments = tuple(
         replace(one, schema={**one.schema, "description": text}) if one.name == argument else one
@@ -282,7 +282,7 @@ def _http_settings(project: ProjectFacts, kits: Sequence[KitPlan]) -> dict[str, 
     return {
         **settings,
         "engine": project.engine,
-        "database": project.database_named,
+        "database": project.database_location,
         "kits": {
             key: {
                 "withheld": use.withheld,

@@ -35,8 +35,8 @@ from ralphgen.files import (
     decoded,
     exclusive,
     explained,
+    files_by_suffix,
     linkless_bytes,
-    named_files,
 )
 from ralphgen.project.model import PolicyRule, Structured
 from ralphgen.project.root import CONFIG, FOLDER, KNOWN_AGENTS, DatabasePlace
@@ -433,7 +433,7 @@ def _padded(version: Release, length: int) -> Release:
     return (*version, *[0] * length)[:length]
 
 
-def written_by(manifest: bytes) -> str:
+def generator_version(manifest: bytes) -> str:
     """Return the version of ralphgen that wrote a manifest; empty if it is not recorded."""
     try:
         return str(json.loads(manifest)["ralphgen"])
@@ -506,7 +506,7 @@ class Words:
 
 def prompt_names(root: Path) -> tuple[str, ...]:
     """Return the recipes that the project has words for, sorted, `ALL` among them."""
-    return tuple(name.removesuffix(SUFFIX) for name in named_files(root, PROMPTS, SUFFIX))
+    return tuple(name.removesuffix(SUFFIX) for name in files_by_suffix(root, PROMPTS, SUFFIX))
 
 
 def read_words(root: Path, names: Iterable[str]) -> tuple[Words, ...]:
@@ -611,7 +611,7 @@ class RemoteServer(_Strict):
     @property
     def address(self) -> str:
         """The URL as it may be shown: without a user, a query and a fragment."""
-        return shown_url(self.url)
+        return public_url(self.url)
 
 
 class NamedMcpServer(McpServer):
@@ -644,7 +644,7 @@ AnyNamedServer = Annotated[
 ]
 
 
-def shown_url(url: str) -> str:
+def public_url(url: str) -> str:
     """Return a URL without the parts that may be secret: user, query and fragment."""
     scheme, _, rest = url.partition("://")
     place, mark, _ = rest.partition("?") if "?" in rest else rest.partition("#")

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from ralphgen.errors import ProjectError
 from ralphgen.project.root import (
     DatabasePlace,
+    database_location,
     database_name,
-    database_named,
     database_path,
     database_place,
     engine_of,
@@ -261,7 +261,7 @@ def _shared_reader(
     stack: ExitStack, place: DatabasePlace, begin: bytes
 ) -> "psycopg.Connection[Any] | None":
     """Return a shared connection that has begun to read; None if only a new one can."""
-    shared = _SHARED.get(place.named)
+    shared = _SHARED.get(place.server_location)
     if shared is None:
         return None
     import psycopg
@@ -279,14 +279,14 @@ def _shared_reader(
 
 def _shared_name(root: Path) -> str:
     place = database_place(root)
-    return os.path.realpath(database_path(root)) if place is None else place.named
+    return os.path.realpath(database_path(root)) if place is None else place.server_location
 
 
 def _opened(root: Path, patience: float) -> Database:
     _refuse_detached()
     opened = sqlite.Database if database_place(root) is None else postgresql.Database
     try:
-        return opened(database_named(root), patience)
+        return opened(database_location(root), patience)
     except StartError as error:
         raise ProjectError(str(error)) from error
 

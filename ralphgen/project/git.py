@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.files import MANIFEST, digest, listed, listed_in
+from ralphgen.files import MANIFEST, digest, manifest_entries, parse_manifest
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.files import read_file
-from ralphgen.runtime.files.git import ATTRIBUTES, GitResult, listed_settings, run_git
+from ralphgen.runtime.files.git import ATTRIBUTES, GitResult, parse_settings, run_git
 from ralphgen.runtime.files.main_tree import LARGEST, PROJECT, repository_of, tree_top
 
 _LISTED: dict[bytes, tuple[tuple[str, str], ...]] = {}  # by the content of a config
@@ -60,14 +60,14 @@ def settings_of(top: Path) -> list[tuple[str, str]]:
     tree = repository_of(str(top))
     if tree is None:
         return []
-    found = [*_listed(top, Path(tree.common, "config"))]
+    found = [*_config_settings(top, Path(tree.common, "config"))]
     with suppress(OSError):
         lines, _ = read_file(str(Path(tree.common, ATTRIBUTES)), LARGEST)
         found += [(ATTRIBUTES, os.fsdecode(lines))] if lines.strip() else []
     return found
 
 
-def _listed(top: Path, file: Path) -> Sequence[tuple[str, str]]:
+def _config_settings(top: Path, file: Path) -> Sequence[tuple[str, str]]:
     """Return the settings in a config; the same content without includes is listed once."""
     words = ["config", "--includes", "--list", "-z", "--file"]
     try:
@@ -76,13 +76,13 @@ def _listed(top: Path, file: Path) -> Sequence[tuple[str, str]]:
         content = b""
     if not content or len(content) >= LARGEST or b"include" in content.lower():
         done = _read(top, [*words, str(file)])
-        return () if done is None or done.code else listed_settings(done.output)
+        return () if done is None or done.code else parse_settings(done.output)
     found = _LISTED.get(content)
     if found is None:
         done = _read(top, [*words, "-"], content)
         if done is None or done.code:
             return ()
-        found = tuple(listed_settings(done.output))
+        found = tuple(parse_settings(done.output))
         _LISTED.clear()  # a loop asks for one repository again and again
         _LISTED[content] = found
     return found
@@ -147,7 +147,7 @@ def has_objects_of(path: Path, content: bytes, *, is_parsed: bool = False) -> bo
     return any(line.split(b" ")[1:2] == [b"blob"] for line in answer.splitlines())
 
 
-def known_texts(path: Path) -> list[bytes] | None:
+def recorded_texts(path: Path) -> list[bytes] | None:
     """Return every version of a file that a ref, a reflog or an unfinished merge leads to.
 
     The project may be in another folder there. Empty outside of a repository; None if git cannot
@@ -232,7 +232,7 @@ def _is_converted(top: Path, path: Path, attributes: Sequence[str] = CONVERTING)
     values = answer.split(b"\0")[2::3]  # of path, attribute and value
     if all(value in {b"unspecified", b"unset"} for value in values):
         return False
-    texts = known_texts(path)
+    texts = recorded_texts(path)
     return texts is None or bool(texts)
 
 
@@ -286,7 +286,7 @@ def read_merge(root: Path) -> Merge | None:
         return None
     repository = _Repository(top, place.relative_to(top).as_posix())
     unmerged = repository.unmerged()
-    if not unmerged and listed(place) is not None:
+    if not unmerged and manifest_entries(place) is not None:
         return None
     commits = repository.commits(unmerged)
     if not unmerged and THEIRS not in commits:
@@ -314,11 +314,11 @@ def read_merge(root: Path) -> Merge | None:
         frozenset(path for side in sides for path in side.listed),
         tuple(text for text in manifests if text is not None),
         tuple(text for text in facts if text is not None),
-        tuple(_marked(root, top)),
+        tuple(_conflict_locations(root, top)),
     )
 
 
-def _marked(root: Path, top: Path) -> Iterator[str]:
+def _conflict_locations(root: Path, top: Path) -> Iterator[str]:
     """Yield the locations of conflict markers in unmerged user-written files of `.ralph`."""
     own = (root / FOLDER).parent.resolve()
     for path in unmerged_in(top, own.relative_to(top).as_posix()):
@@ -344,7 +344,7 @@ def _edited_since(
     """Return a message for each file on disk that differs from every known version."""
     paths = sorted({path for side in sides for path in side.digests})
     staged = dict(zip(paths, repository.texts(":0:", paths), strict=True))
-    written = listed(place) or {}
+    written = manifest_entries(place) or {}
     found: list[str] = []
     for path in paths:
         accepted = {side.digests[path] for side in sides if path in side.digests}
@@ -407,7 +407,7 @@ class _Repository:
     def side(self, name: str, commit: str) -> _Side | None:
         """Return the generated folder as of a commit; None without a complete manifest."""
         manifest, facts = self.texts(f"{commit}:", [MANIFEST, FACTS_NAME])
-        known = None if manifest is None else listed_in(manifest)
+        known = None if manifest is None else parse_manifest(manifest)
         if manifest is None or known is None:
             return None
         texts = zip(known, self.texts(f"{commit}:", [*known]), strict=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from ralphgen.errors import Problem, ProjectError, suggestion
-from ralphgen.files import collected, named_files
+from ralphgen.files import collected, files_by_suffix
 from ralphgen.project.config import (
     VERBS,
     Config,
@@ -78,10 +78,10 @@ from ralphgen.project.schema import (
     REQUIRED_COLUMNS,
     Facts,
     definitions_of,
-    missing_required_columns,
     recorded_parts,
     relation_names,
     schema_from_facts,
+    schema_problems,
     table_names,
 )
 from ralphgen.project.toml import TomlFile, expecting, read_toml
@@ -219,7 +219,7 @@ def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table],
     """Return a function that yields the columns of a table or view that tools may not show."""
     views: list[Reads] = []  # made for the first table
 
-    def found(table: Table) -> Iterator[str]:
+    def hidden_columns(table: Table) -> Iterator[str]:
         for column in table.columns:
             is_one = (fold(table.name), fold(column.name)) in SECRETS
             if is_one and not schema.hidden(table.name, column.name):
@@ -230,7 +230,7 @@ def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table],
                 views.append(part.view_reads(connection.connection, schema.hidden, schema.hide))
             yield from _secrets_in_view(views[0], schema, table.name)
 
-    return found
+    return hidden_columns
 
 
 def _secrets_in_view(reads: Reads, schema: Schema, name: str) -> Iterator[str]:
@@ -337,7 +337,7 @@ def _verb_problems(
 def _served(where: str, settings: TableSettings, table: Table, schema: Schema) -> ServedTable:
     named = {schema.folded(column.name): column.name for column in table.columns}
 
-    def spelled(columns: Iterable[str]) -> Names:
+    def spellings(columns: Iterable[str]) -> Names:
         return tuple(dict.fromkeys(named[schema.folded(column)] for column in columns))
 
     can = possible(table, settings.key)
@@ -346,14 +346,14 @@ def _served(where: str, settings: TableSettings, table: Table, schema: Schema) -
         origin=where,
         noun=settings.noun or "",
         tools=tuple(verb for verb in can if verb in (settings.tools or can)),
-        filter=spelled(settings.filter),
-        search=spelled(settings.search),
-        key=key_of(table) or spelled(settings.key),
+        filter=spellings(settings.filter),
+        search=spellings(settings.search),
+        key=key_of(table) or spellings(settings.key),
         interactive=settings.interactive,
         recipes=tuple((name, tuple(verbs)) for name, verbs in sorted(settings.recipes.items())),
-        bind=tuple((spelled([one])[0], kind) for one, kind in sorted(settings.bind.items())),
+        bind=tuple((spellings([one])[0], kind) for one, kind in sorted(settings.bind.items())),
         describe=tuple(
-            (spelled([one])[0], text) for one, text in sorted(settings.describe.items())
+            (spellings([one])[0], text) for one, text in sorted(settings.describe.items())
         ),
     )
 
@@ -414,7 +414,7 @@ def read_recipes(root: Path) -> tuple[OwnRecipe, ...]:
     """
     recipes: list[OwnRecipe] = []
     problems: list[Problem] = []
-    for name in named_files(root, RECIPES, SUFFIX):
+    for name in files_by_suffix(root, RECIPES, SUFFIX):
         path = root / RECIPES / os.fsdecode(name.encode())
         with collected(problems):
             file = read_toml(path, RecipeFile, f"{RECIPES}/{name}")
@@ -667,7 +667,7 @@ def _surveys(
     return tuple(surveys)
 
 
-def found_by_kits(
+def kit_findings(
     root: Path, project: ProjectFacts, kits: Sequence[InspectedKit]
 ) -> dict[str, Finding]:
     """Return what each kit, on or off, could serve in the project in `root`."""
@@ -734,8 +734,8 @@ def _database_facts(
     any_schema = takes_any_schema(config, kits)
     try:
         if not has_database(root):
-            raise missing_database(root, any_schema=any_schema)
-        return _found_facts(root, config, kits)
+            raise no_database_error(root, any_schema=any_schema)
+        return _inspect_database(root, config, kits)
     except (MissingDatabaseError, NoConnectionError, OutsideDatabaseError) as error:
         is_outside = isinstance(error, OutsideDatabaseError)
         has_same_tables = is_outside and not any_schema and not is_missing(root / FACTS)
@@ -760,7 +760,7 @@ def is_recorded(root: Path, config: Config) -> bool:
     return bool(named == (config.database.path or "", config.database.place))
 
 
-def missing_database(root: Path, *, any_schema: bool) -> MissingDatabaseError:
+def no_database_error(root: Path, *, any_schema: bool) -> MissingDatabaseError:
     """Return the error for a missing file; its hint names the nearest database of the project.
 
     `any_schema` is for a project that serves the tables of an app: `init` creates no such database.
@@ -782,7 +782,7 @@ def missing_database(root: Path, *, any_schema: bool) -> MissingDatabaseError:
     return MissingDatabaseError(f"no database at {name}", hint)
 
 
-def _found_facts(
+def _inspect_database(
     root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit]
 ) -> _DatabaseFacts:
     with open_database(root) as connection:
@@ -850,7 +850,7 @@ def _schema(
     required: Mapping[str, Collection[str]] = REQUIRED_COLUMNS,
 ) -> Schema:
     """Return the schema without hidden columns; its problems name the line of the config."""
-    hidden = (*config.values.db_schema.hide, *_known_hidden(tables, config))
+    hidden = (*config.values.db_schema.hide, *_existing_hidden_columns(tables, config))
     try:
         case_sensitive = config.values.database.place is not None
         return schema_from_facts(
@@ -866,7 +866,7 @@ def _schema(
         raise ProjectError.of(placed) from error
 
 
-def _known_hidden(tables: Facts, config: TomlFile[Config]) -> Iterator[str]:
+def _existing_hidden_columns(tables: Facts, config: TomlFile[Config]) -> Iterator[str]:
     """Yield the columns that the settings of a table hide, and that there are."""
     known = {
         fold(f"{table}.{column['name']}"): f"{table}.{column['name']}"
@@ -894,7 +894,7 @@ def refuse_other_schemas(root: Path, place: DatabasePlace | None) -> None:
 
 def _refuse_incomplete(connection: Snapshot, schema: Schema, name: str) -> None:
     """Raise `ProjectError` with the missing parts if a schema cannot be served."""
-    missing = missing_required_columns(schema, table_names(connection))
+    missing = schema_problems(schema, table_names(connection))
     if not missing:
         return
     tables = f'generate tools for your tables only: kits = ["tables"] in {CONFIG}'

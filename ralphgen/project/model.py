@@ -294,9 +294,9 @@ class ProjectFacts:
         return "sqlite" if self.place is None else self.place.engine
 
     @property
-    def database_named(self) -> str:
+    def database_location(self) -> str:
         """The location of the database, in the form that servers receive."""
-        return self.place.named if self.place is not None else self.database or DATABASE
+        return self.place.server_location if self.place is not None else self.database or DATABASE
 
     def setting(self, kit: str, name: str) -> Any:
         """Return the value of a kit's setting: the config's, or the kit's own default."""
@@ -316,7 +316,7 @@ def project_facts(project: ProjectFacts) -> dict[str, Any]:
             **({"database": project.database} if project.database else {}),
             **({project.engine: asdict(project.place)} if project.place else {}),
             **({"describe": words} if words else {}),
-            "disciplines": _listed(project.configured_removals),
+            "disciplines": _removal_names(project.configured_removals),
             **({"environment": {"variables": [*names]}} if names is not None else {}),
             **({"done": done_facts(project.done)} if project.done is not None else {}),
             "hide": list(project.schema.hide),
@@ -329,7 +329,7 @@ def project_facts(project: ProjectFacts) -> dict[str, Any]:
             **({"tables": _table_settings(project.tables)} if project.tables else {}),
         },
         **({} if definitions is None else {"definitions": {t: [*p] for t, p in definitions}}),
-        "disciplines": _listed(project.stored_removals),
+        "disciplines": _removal_names(project.stored_removals),
         **({"own_tools": own_tool_facts(project.own_tools)} if project.own_tools else {}),
         **({"queries": json.loads(project.queries.facts)} if project.queries else {}),
         "recipes": {
@@ -392,7 +392,7 @@ def table_facts(tables: tuple[Table, ...]) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def _listed(removals: tuple[Removal, ...]) -> Mapping[str, list[str]]:
+def _removal_names(removals: tuple[Removal, ...]) -> Mapping[str, list[str]]:
     found: dict[str, set[str]] = {}
     for removal in removals:
         found.setdefault(removal.discipline, set()).update(removal.entries)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError, suggestion
-from ralphgen.files import MARK, collected, decoded, linkless_bytes, named_files
+from ralphgen.files import MARK, collected, decoded, files_by_suffix, linkless_bytes
 from ralphgen.project.config import LONGEST_SENTENCE, Config
 from ralphgen.project.model import OwnTool
 from ralphgen.project.toml import TomlFile
@@ -173,15 +173,15 @@ def _subscripted(node: ast.Subscript) -> tuple[Schema, bool]:
     if name == "Union":
         return _either(node, inner)
     if name in LISTS and len(inner) == 1:
-        items = _held(inner[0])
+        items = _item_schema(inner[0])
         return {"type": "array", **({"items": items} if items else {})}, False
     if name in OBJECTS and len(inner) == len(("key", "value")) and _name(inner[0]) == "str":
-        values = _held(inner[1])
+        values = _item_schema(inner[1])
         return {"type": "object", **({"additionalProperties": values} if values else {})}, False
     raise UntoldError(node, f"unsupported type {ast.unparse(node)}: expected {TELLABLE}")
 
 
-def _held(node: ast.expr) -> Schema:
+def _item_schema(node: ast.expr) -> Schema:
     """Return the schema of the items of a list or an object: empty if they may be None."""
     schema, may_be_none = _schema(node)
     return {} if may_be_none else schema
@@ -240,7 +240,7 @@ def tool_files(root: Path) -> tuple[ToolFile, ...]:
     """
     files: list[ToolFile] = []
     problems: list[Problem] = []
-    for name in named_files(root, FOLDER, SUFFIX):
+    for name in files_by_suffix(root, FOLDER, SUFFIX):
         if not name.startswith("_"):
             with collected(problems):
                 shown = f"{FOLDER}/{name}"
@@ -360,7 +360,7 @@ def _tool(file: ToolFile, function: Function) -> OwnTool:
     for one in parameters:
         if not NAME.fullmatch(one.name) or one.name == TAKEN:
             raise UntoldError(function, f'invalid argument name "{one.name}"')
-    sentence, about = _said(function, parameters)
+    sentence, about = _docstring_parts(function, parameters)
     return OwnTool(
         name=function.name,
         file=file.path.removeprefix(f"{FOLDER}/"),
@@ -375,7 +375,9 @@ def _tool(file: ToolFile, function: Function) -> OwnTool:
     )
 
 
-def _said(function: Function, parameters: list[OwnParameter]) -> tuple[str, dict[str, str]]:
+def _docstring_parts(
+    function: Function, parameters: list[OwnParameter]
+) -> tuple[str, dict[str, str]]:
     """Return the first paragraph of a docstring, and the description of each argument.
 
     An argument's entry is its name, a colon and words. It continues on the following lines until

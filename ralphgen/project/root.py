@@ -45,7 +45,7 @@ class DatabasePlace:
     schema: str = "public"
 
     @property
-    def named(self) -> str:
+    def server_location(self) -> str:
         """The location in the form that servers receive: the variable and the schema."""
         return f"{self.dsn_env}/{self.schema}"
 
@@ -69,7 +69,7 @@ def project_root(start: Path) -> Path:
     return project_place(start).root
 
 
-def written_root(start: Path, command: str) -> Path:
+def write_root(start: Path, command: str) -> Path:
     """Return the root of the project whose settings or generated files a command writes.
 
     It is in the worktree that the user runs the command in. Raises `UsageError` for an agent.
@@ -156,7 +156,7 @@ def outside_database(root: Path, table: Mapping[str, Any] | None = None) -> tupl
     return () if inside else (real,)
 
 
-def outside_shown(outside: Sequence[str]) -> str:
+def outside_message(outside: Sequence[str]) -> str:
     """Return the sentence for the user on what `outside_database` has returned."""
     if len(outside) == 1:
         return f"the database is outside the project: {outside[0]}"
@@ -177,7 +177,7 @@ def refuse_outside_database(root: Path) -> None:
     else:
         is_there = outside[0] in os.environ or ADMIN_DSN in os.environ
     if is_there:
-        text = f"{outside_shown(outside)}; it has not been approved on this machine"
+        text = f"{outside_message(outside)}; it has not been approved on this machine"
         raise OutsideDatabaseError(text, 'review and approve with "ralphgen trust"')
 
 
@@ -194,18 +194,18 @@ def database_name(root: Path) -> str:
     if name := place_name(_place_in(_database_table(root))):
         return name
     users = _users_database()
-    return str(users) if users is not None else _named_database(root) or DATABASE
+    return str(users) if users is not None else _configured_path(root) or DATABASE
 
 
-def database_shown(root: Path) -> str:
+def database_label(root: Path) -> str:
     """Return the location of the project's database: its full path, or its name in PostgreSQL."""
     return place_name(_place_in(_database_table(root))) or str(_file(root))
 
 
-def database_named(root: Path) -> str:
+def database_location(root: Path) -> str:
     """Return the location of a project's database in the form that its servers receive."""
     place = database_place(root)
-    return str(database_path(root)) if place is None else place.named
+    return str(database_path(root)) if place is None else place.server_location
 
 
 def refuse_other_engine(root: Path) -> None:
@@ -261,7 +261,7 @@ def names_schema(root: Path) -> bool:
 def _file(root: Path) -> Path:
     """Return the file of the database, whether or not it may be opened."""
     users = _users_database()
-    named = project_home(root) / (_named_database(root) or DATABASE)
+    named = project_home(root) / (_configured_path(root) or DATABASE)
     return Path(os.path.normpath(named)) if users is None else users
 
 
@@ -274,7 +274,7 @@ def _users_database() -> Path | None:
     return Path(os.path.normpath(named)) if named else None
 
 
-def _named_database(root: Path) -> str:
+def _configured_path(root: Path) -> str:
     """Return `[database] path` of the config, empty if it is missing."""
     return _path_in(_database_table(root))
 

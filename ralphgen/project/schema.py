@@ -33,7 +33,7 @@ Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 def table_names(connection: Snapshot) -> tuple[str, ...]:
-    """Return the names of all tables, sorted, for `missing_required_columns`."""
+    """Return the names of all tables, sorted, for `schema_problems`."""
     return tuple(sorted(name for (name,) in connection.rows(connection.catalog.TABLE_NAMES)))
 
 
@@ -72,7 +72,7 @@ def schema_from_facts(
     columns in lower case, or None if they are unknown.
 
     Raises `ProjectError` for a `hide` entry that matches no column or a `required` one. A schema
-    that lacks required columns is returned: see `missing_required_columns`.
+    that lacks required columns is returned: see `schema_problems`.
     """
     tables = tuple(
         Table(
@@ -96,7 +96,7 @@ def schema_from_facts(
     return Schema(tables, fingerprint(table_facts(tables), hidden), hidden, case_sensitive)
 
 
-def missing_required_columns(schema: Schema, found: Iterable[str] = ()) -> list[str]:
+def schema_problems(schema: Schema, found: Iterable[str] = ()) -> list[str]:
     """Return a sentence for each required table or column that is missing, sorted.
 
     `found` names all tables of the database, so that a renamed one can be named.

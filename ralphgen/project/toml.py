@@ -117,18 +117,18 @@ def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetail
     name = f'"{"".join(parts).removeprefix(".")}"'
     where = f"{shown}:{line_of(text, keys)}"
     if details["type"] == "extra_forbidden":
-        known = _known_keys(model, keys[:-1])
+        known = _model_keys(model, keys[:-1])
         return Problem(
             f"{where}: unknown key {name}", suggestion(str(keys[-1]), sorted(known), "the keys")
         )
     if details["type"] == "missing":
         return Problem(f"{where}: {name} is missing")
-    found = MASK if UNSHOWN & set(keys) else _shown(details["input"])
+    found = MASK if UNSHOWN & set(keys) else _preview_value(details["input"])
     expected = EXPECTED.get(details["type"], details["msg"].removeprefix("Input should be "))
     return Problem(f"{where}: {name} is {found}, expected {expected}")
 
 
-def _shown(value: object) -> str:
+def _preview_value(value: object) -> str:
     """Return a value on one line; of a list or a table, which may hold secrets, only the word."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a table"
@@ -136,7 +136,7 @@ def _shown(value: object) -> str:
     return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
 
 
-def _known_keys(model: Any, keys: Keys) -> list[str]:
+def _model_keys(model: Any, keys: Keys) -> list[str]:
     """Return the keys that the model has below the given ones."""
     inner = model
     for key in keys:

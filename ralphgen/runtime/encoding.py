@@ -16,6 +16,7 @@ __all__ = [
     "Digits",
     "JsonReader",
     "exact_number",
+    "parse_number",
     "read_exact_json",
     "read_json",
     "read_written_json",
@@ -24,7 +25,6 @@ __all__ = [
     "too_deep",
     "write_json",
     "write_written_json",
-    "written_number",
 ]
 
 TYPE_CHECKING = False
@@ -118,7 +118,7 @@ def _may_be_rounded(text: str) -> bool:
     return len(text) > EXACT or "e" in text or "E" in text
 
 
-def written_number(text: str) -> float | Digits:
+def parse_number(text: str) -> float | Digits:
     """Return the number that a text spells, as `Digits` if a double may round it."""
     return Digits(text) if _may_be_rounded(text) else float(text)
 
@@ -158,7 +158,7 @@ def write_json(value: object, spell: Callable[[str], str] = _json.encode_basestr
 
 def write_written_json(value: object) -> str:
     """Return a value as `write_json` does, with its `Digits` as numbers."""
-    return write_json(value, _written)
+    return write_json(value, _encode_text)
 
 
 def too_deep(value: dict[str, Any] | list[Any]) -> bool:
@@ -182,7 +182,7 @@ def _shallow(value: Any) -> Any:
     return value
 
 
-def _written(text: str) -> str:
+def _encode_text(text: str) -> str:
     return text if type(text) is Digits else _json.encode_basestring(text)
 
 

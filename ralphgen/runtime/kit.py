@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         def templates(self, workspace: Any) -> Sequence[Mapping[str, str]]:
             """Return the entries of `resources/templates/list`, without a look at any row."""
 
-        def listed(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
+        def list_page(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
             """Return a page of `resources/list` and the next one's cursor, empty at the end."""
 
         def read(self, workspace: Any, uri: str) -> tuple[str, str] | DeferredResult:
@@ -143,14 +143,14 @@ class Kit:
 
     def import_resources(self) -> Resources:
         """Import and return the resources of a kit that has some."""
-        resources: Resources = named(self.resources)
+        resources: Resources = import_name(self.resources)
         if self.row_tables:
-            resources = named("runtime.rows.tools.RowResources")(resources, self.row_tables)
+            resources = import_name("runtime.rows.tools.RowResources")(resources, self.row_tables)
         return resources
 
     def import_services(self) -> Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]]:
         """Import and return the services, which may be none."""
-        services: Mapping[str, Any] = named(self.services) if self.services else NOTHING
+        services: Mapping[str, Any] = import_name(self.services) if self.services else NOTHING
         return services
 
 
@@ -395,7 +395,7 @@ class Tool:
         It takes the workspace and the arguments, returns a JSON object, a text or a result that is
         not there yet, and raises `ToolError`.
         """
-        function = named(self.run)
+        function = import_name(self.run)
         run: Run = function if self.data is None else function(self.data)
         return run
 
@@ -477,7 +477,7 @@ class Tool:
         return tool.reading_without(*writes_by)
 
 
-def named(name: str) -> Any:
+def import_name(name: str) -> Any:
     """Import and return the value of a module by its dotted name."""
     module, _, value = name.rpartition(".")
     return getattr(__import__(module, None, None, [value]), value)

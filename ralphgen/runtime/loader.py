@@ -122,7 +122,7 @@ class Modules:
         module = ModuleType(VERIFICATION)
         module.__package__, module.__file__ = "runtime", path
         try:
-            data = self.kept(VERIFICATION)
+            data = self.recorded_bytes(VERIFICATION)
             if data:
                 code = loads(data)
             else:
@@ -142,7 +142,7 @@ class Modules:
             self.index, self.rest = {**self.index, **loads(self.rest)}, b""
         return self.index
 
-    def kept(self, name: str) -> bytes:
+    def recorded_bytes(self, name: str) -> bytes:
         """Return the bytes of a module or of a start from the record, empty if it has none."""
         index = self.index if name in self.index else self.positions()
         if self.file is None or name not in index:
@@ -157,7 +157,7 @@ class Modules:
     def piece(self, name: str) -> bytes:
         """Return the bytes of a module or of a start; they are compiled again if damaged."""
         if name not in self.pieces:
-            if data := self.kept(name):
+            if data := self.recorded_bytes(name):
                 return data
             self.verify()
         return self.pieces.get(name, b"")
@@ -306,7 +306,7 @@ def read_part(record: FileIO) -> bytes:
     return data if _imp.source_hash(KEY, data) == checksum else b""
 
 
-def kept_manifest(known: Stamp) -> dict[str, Any] | None:
+def cached_manifest(known: Stamp) -> dict[str, Any] | None:
     """Return the values of the manifest, or None if the verified one had another stamp."""
     modules = sys.meta_path[0]
     if not isinstance(modules, Modules):

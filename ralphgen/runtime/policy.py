@@ -280,7 +280,7 @@ class Policy:
         for name, recipe in self.recipes.items():
             if any(isinstance(names, str) for names in recipe.tools.values()):
                 recipe.tools = {
-                    kit: _named(f'the recipe "{name}"', kit, names, every)
+                    kit: _tool_names(f'the recipe "{name}"', kit, names, every)
                     for kit, names in recipe.tools.items()
                 }
 
@@ -339,7 +339,7 @@ class Policy:
         """Return the tools of a kit that a recipe includes."""
         return frozenset(self.recipes[recipe].tools.get(kit, ()))
 
-    def bound(self, recipe: str, kit: str) -> dict[str, Mapping[str, str]]:
+    def bindings(self, recipe: str, kit: str) -> dict[str, Mapping[str, str]]:
         """Return, by tool and argument, the rows that a session of the recipe may name."""
         return _of_kit(self.recipes[recipe].bound_arguments, kit)
 
@@ -364,7 +364,7 @@ def _all_but(tools: Mapping[str, Grant], reasons: Mapping[str, str]) -> Grants:
     return Grants("", remaining, {(name, ""): reason for name, reason in reasons.items()})
 
 
-def _named(
+def _tool_names(
     recipe: str, kit: str, names: Sequence[str], every: Mapping[str, Sequence[str]]
 ) -> Sequence[str]:
     """Return the names of the tools of a kit that a recipe has; raises `StartError`."""

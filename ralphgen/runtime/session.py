@@ -112,7 +112,7 @@ def read_context(path: str, sha256: str | None) -> dict[str, Any]:
         fixed = next((key for key in FIXED_KEYS if key in facts), None)
         problem = fixed and f'"{fixed}" is for sessions alone'
         if facts.get("user", BY_CLIENT) != BY_CLIENT:
-            problem = f'"user" is {_shown(facts["user"])}, which is for sessions alone'
+            problem = f'"user" is {_preview(facts["user"])}, which is for sessions alone'
     if problem:
         raise StartError(problem)
     return facts
@@ -149,7 +149,7 @@ def _shape_problem(facts: object, required: tuple[str, ...]) -> str | None:
     if not isinstance(facts, dict):
         return "expected a JSON object"
     if facts.get("version") != CONTEXT_VERSION:
-        return f'"version" is {_shown(facts.get("version"))}, expected {CONTEXT_VERSION}'
+        return f'"version" is {_preview(facts.get("version"))}, expected {CONTEXT_VERSION}'
     missing = [key for key in required if key not in facts]
     if missing:
         return f'"{missing[0]}" is missing'
@@ -157,7 +157,7 @@ def _shape_problem(facts: object, required: tuple[str, ...]) -> str | None:
         if key not in KEYS:
             return f'unknown key "{key}"'
         if not isinstance(value, KEYS[key]) or isinstance(value, bool):
-            return f'"{key}" is {_shown(value)}, which has the wrong type'
+            return f'"{key}" is {_preview(value)}, which has the wrong type'
     brief = brief_problem(facts.get("brief", {}))
     problem = _project_problem(facts.get("project")) or _tables_problem(facts) or brief
     return problem or _user_problem(facts) or _claim_problem(facts) or _as_read_problem(facts)
@@ -167,14 +167,15 @@ def _project_problem(project: Mapping[str, Any] | None) -> str | None:
     if project is None:
         return None
     if not {*IDENTITY_KEYS} <= project.keys() <= PROJECT_KEYS.keys():
-        return f'"project" holds {_shown(sorted(project))}, expected {_shown(sorted(PROJECT_KEYS))}'
+        expected = _preview(sorted(PROJECT_KEYS))
+        return f'"project" holds {_preview(sorted(project))}, expected {expected}'
     wrong = [key for key, value in project.items() if not isinstance(value, PROJECT_KEYS[key])]
     return f'"project" has a wrong "{wrong[0]}"' if wrong else None
 
 
 def _user_problem(facts: Mapping[str, Any]) -> str | None:
     known = facts.get("user", BY_CLIENT) in (BY_COMMAND, BY_CLIENT, BY_TERMINAL)
-    return None if known else f'"user" is {_shown(facts["user"])}, which is not known'
+    return None if known else f'"user" is {_preview(facts["user"])}, which is not known'
 
 
 def _claim_problem(facts: Mapping[str, Any]) -> str | None:
@@ -236,7 +237,7 @@ def _each(whole: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, dict) and all(map(whole, value.values()))
 
 
-def _shown(value: object) -> str:
+def _preview(value: object) -> str:
     import json
 
     text = json.dumps(value, ensure_ascii=False)
@@ -400,7 +401,7 @@ class Session:
         grant = self.grants.tools.get(tool)
         return grant is not None and grant.allows(argument)
 
-    def bound_arguments(self, tool: str) -> Mapping[str, BoundArgument]:
+    def filled_arguments(self, tool: str) -> Mapping[str, BoundArgument]:
         """Return the arguments of a tool that the session's rows fill."""
         grant = self.grants.tools.get(tool)
         return NOTHING if grant is None else grant.rows
@@ -453,7 +454,7 @@ class Session:
         )
         recipe = self._policy.recipes[self.base]
         for tool in suite:
-            bound = {**self.bound_arguments(tool.name), **bindings.get(tool.name, NOTHING)}
+            bound = {**self.filled_arguments(tool.name), **bindings.get(tool.name, NOTHING)}
             context = narrowed.get(tool.name)
             if context is None and not bound:
                 continue

@@ -7,7 +7,7 @@ import sys
 
 from .encoding import read_json
 from .errors import StartError, log, one_line
-from .loader import is_replaced, kept_manifest, settle, stamp, start_again
+from .loader import cached_manifest, is_replaced, settle, stamp, start_again
 from .system import os
 
 TYPE_CHECKING = False
@@ -88,7 +88,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
     if known is not None and known == _manifests.get(path, (None, {}))[0]:
         return _manifests[path][1]
     try:
-        manifest = {} if known is None else kept_manifest(known) or {}
+        manifest = {} if known is None else cached_manifest(known) or {}
         if not manifest:
             with open(path, encoding="utf-8") as file:
                 manifest = read_json(file.read())

@@ -6,11 +6,11 @@ from .encoding import (
     DIGITS,
     JSON,
     Digits,
+    parse_number,
     read_written_json,
     too_deep,
     write_json,
     write_written_json,
-    written_number,
 )
 from .errors import NotThereError, ToolError
 
@@ -72,7 +72,7 @@ def check_arguments(
     for name, rule in properties.items():
         value = given.get(name)
         if value is None and (name not in required or name not in given):
-            found = [_missing(name, rule)] if name in required else []
+            found = [_missing_value_message(name, rule)] if name in required else []
         else:
             found = []
             value = decoded(rule, value)
@@ -201,7 +201,7 @@ def _parsed(kind: str, text: str) -> object:
     import json
 
     try:
-        value = json.loads(text, parse_float=written_number)
+        value = json.loads(text, parse_float=parse_number)
     except (ValueError, RecursionError):
         return text
     if type(value) is Digits:
@@ -240,7 +240,7 @@ def _read_object(
         if name in members and not isinstance(member_rule, bool):
             read[name] = _read(member_rule, members[name], f"{path}.{name}", problems)
         elif name not in members and name in required:
-            problems.append(_missing(f"{path}.{name}", properties.get(name, {})))
+            problems.append(_missing_value_message(f"{path}.{name}", properties.get(name, {})))
         if len(problems) > SHOWN_PROBLEMS:
             break
     if others is False:
@@ -361,7 +361,7 @@ def _wrong(path: str, value: object, expected: str) -> str:
     return f"argument {_quoted(path)} is {shortened(value)}: expected {expected}"
 
 
-def _missing(path: str, rule: Mapping[str, Any]) -> str:
+def _missing_value_message(path: str, rule: Mapping[str, Any]) -> str:
     return f"argument {_quoted(path)} is missing: expected {_expected(rule)}"
 
 

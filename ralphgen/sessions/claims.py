@@ -92,7 +92,7 @@ def task_states(root: Path) -> list[TaskState]:
         return []
     with open_database(root) as connection:
         tables = stored_tables(Project(root).schema_in(connection))
-        columns = tables.tasks.chosen(COLUMNS)
+        columns = tables.tasks.available_columns(COLUMNS)
         rows = connection.rows(tables.tasks.select(columns, "ORDER BY id"))
         tasks = [_stored(dict(zip(columns, row, strict=True))) for row in rows]
         ready = {*claims.next_tasks(connection, tables)}
@@ -306,7 +306,7 @@ def keep_claim(claim: TaskClaim | None) -> Iterator[threading.Event]:
 
 
 @contextmanager
-def held_while_made(claim: TaskClaim | None) -> Iterator[None]:
+def claim_during_creation(claim: TaskClaim | None) -> Iterator[None]:
     """Keep a claim, if there is one, while its session is created; drop it if that fails.
 
     Preparing a worktree may take longer than a lease.

@@ -15,6 +15,7 @@ from ralphgen.emit.trust import (
     content_items,
     context_items,
     git_items,
+    own_file_items,
     own_items,
     record_items,
     require_trust,
@@ -23,7 +24,6 @@ from ralphgen.emit.trust import (
     servers_of,
     untrusted,
     words_items,
-    written_items,
 )
 from ralphgen.emit.workflows import refuse_behind, refuse_unstartable
 from ralphgen.emit.write import TRUST_EDITED, finish_interrupted, refuse_edited
@@ -51,7 +51,7 @@ from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import reason, write_new
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import BY_CLIENT, DEFAULT_FILE
-from ralphgen.sessions.claims import claim_next, claim_task, held_while_made, next_task
+from ralphgen.sessions.claims import claim_during_creation, claim_next, claim_task, next_task
 from ralphgen.sessions.decide import (
     TASKS,
     Request,
@@ -150,7 +150,7 @@ def project_items(root: Path) -> list[TrustItem]:
     project = Project(root, as_served=True)
     server = server_items(project, trust_edited=False)
     git = git_items(root, remote=project.settings.uses_remote)
-    return [*server, *written_items(project), *git]
+    return [*server, *own_file_items(project), *git]
 
 
 def ask_trust(project: Project, items: Sequence[TrustItem], ask: Ask) -> str:
@@ -305,11 +305,11 @@ def create_session(
     finish_interrupted(root / FOLDER)
     basis = basis_of(root, request)
     subject, claim = claimed_subject(basis, request, takes=claims and not dry_run)
-    with held_while_made(claim):
+    with claim_during_creation(claim):
         tree = work_tree(subject.task or 0) if callable(work_tree) else work_tree or root
         profile = basis.policy.profile(subject.base)
         part = user(profile) if callable(user) else user
-        session = _made(
+        session = _write_session(
             basis, subject, claim, say, ask, tree, dry_run, trust_edited, part, leaves_out, sandbox
         )
     return replace(session, claim=claim)
@@ -354,7 +354,7 @@ def claimed_subject(
     task = subject.task
     if task is None or not takes or not claims_task(basis.policy, subject):
         return subject, None
-    session_id = new_id(project.root, subject.recipe, subject.shown, chance)
+    session_id = new_id(project.root, subject.recipe, subject.subject, chance)
     return subject, claim_task(project, session_id, task)
 
 
@@ -370,7 +370,7 @@ def _refuse_without_tools(basis: Basis, subject: Subject) -> None:
         raise UsageError(text, f"recipes that have tools there: {', '.join(map(one_line, having))}")
 
 
-def _made(
+def _write_session(
     basis: Basis,
     subject: Subject,
     claim: TaskClaim | None,
@@ -399,7 +399,7 @@ def _made(
     if not trust_edited:
         refuse_edited(root / FOLDER)  # again, because asking and building take time
     prune_sessions(root, config.sessions.keep_days, dry_runs_only=dry_run)
-    shown = subject.recipe, subject.shown
+    shown = subject.recipe, subject.subject
     session_id = new_id(root, *shown) if claim is None else claim.session_id
     context = sessions_folder(root) / session_id / CONTEXT
     options = [*([TRUST_EDITED] if trust_edited else []), "--context", str(context)]

@@ -23,13 +23,13 @@ from ralphgen.project.database import connected, first_line, module_of, no_datab
 from ralphgen.project.root import (
     ADMIN_DSN,
     DatabasePlace,
+    database_location,
     database_name,
-    database_named,
     has_database,
 )
 from ralphgen.runtime.engine.ledger import SESSION_ID
 from ralphgen.runtime.errors import StartError, ToolError, one_line
-from ralphgen.sessions.claims import hand_over, held_while_made, release_claim_of
+from ralphgen.sessions.claims import claim_during_creation, hand_over, release_claim_of
 from ralphgen.sessions.create import OWN_NAME, basis_of, claimed_subject, run_to_end
 from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import ENDED
@@ -67,11 +67,11 @@ def session_token(
     if not basis.project.facts.http:
         raise no_http()
     subject, claim = claimed_subject(basis, request, takes=True, chance=CHANCE)
-    with held_while_made(claim):
+    with claim_during_creation(claim):
         if subject.base != subject.recipe:
             text = f'the recipe "{one_line(subject.recipe)}" is a row, which tokens do not support'
             raise UsageError(text, f'use "{subject.base}", or add .ralph/recipes/<name>.toml')
-        session_id = new_id(root, subject.recipe, subject.shown, CHANCE)
+        session_id = new_id(root, subject.recipe, subject.subject, CHANCE)
         facts = _claims(session_id, subject)
         if claim is not None:
             facts |= {"jti": claim.session_id, "cla": claim.token, "lea": claim.lease}
@@ -100,7 +100,7 @@ def revoke_token(root: Path, token_id: str) -> None:
     """
     if not has_database(root):
         raise no_database(database_name(root))
-    place = database_named(root)
+    place = database_location(root)
     try:
         module_of(root, "revocations").revoke(place, token_id)
     except OSError as error:

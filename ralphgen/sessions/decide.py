@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import MissingError, ProjectError, UsageError, suggestion
-from ralphgen.project.root import CONFIG, database_named, refuse_other_engine
+from ralphgen.project.root import CONFIG, database_location, refuse_other_engine
 from ralphgen.project.schema import ProjectRows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import OWN, REQUIRED, Policy, names_own_row
@@ -76,7 +76,7 @@ class Subject:
         return {kind: row for kind, row in rows.items() if row is not None}
 
     @property
-    def shown(self) -> str:
+    def subject(self) -> str:
         """The row that it is about, empty if there is none."""
         return str(self.task or self.feature or self.target or "")
 
@@ -119,7 +119,7 @@ def claims_task(policy: Policy, subject: Subject) -> bool:
     """
     if subject.task is None:
         return False
-    closing = (policy.bound(subject.base, kit).get(CLOSING_TOOL, {}) for kit in policy.kits)
+    closing = (policy.bindings(subject.base, kit).get(CLOSING_TOOL, {}) for kit in policy.kits)
     works = policy.profile(subject.base) == WORKING
     return works or any(names_own_row(rules, ("task",)) for rules in closing)
 
@@ -137,7 +137,7 @@ def project_facts(
         "title": identity[0],
         "created": identity[1],
         "work_tree": str(work_tree),
-        "database": database_named(root),
+        "database": database_location(root),
     }
 
 
@@ -188,7 +188,7 @@ def _own_rows(session: Session, tool: str) -> dict[str, int | str]:
     """Return the arguments of a tool that can name only the session's own row, with the row."""
     return {
         argument: bound.value
-        for argument, bound in session.bound_arguments(tool).items()
+        for argument, bound in session.filled_arguments(tool).items()
         if bound.reach == OWN
     }
 
@@ -247,7 +247,7 @@ def no_tasks(kits: Iterable[str]) -> UsageError:
     )
 
 
-def missing_task(task: int, rows: ProjectRows) -> MissingError:
+def no_task_error(task: int, rows: ProjectRows) -> MissingError:
     """Return the error of a task that does not exist."""
     near = rows.nearest_tasks(task, NEAREST)
     words = "the nearest task is" if len(near) == 1 else "the nearest tasks are"
@@ -260,7 +260,7 @@ def _of_task(task: int, about: Subject, rows: ProjectRows) -> Subject:
     """Return the subject with the feature and the discipline of its task."""
     row = rows.task(task)
     if row is None:
-        raise missing_task(task, rows)
+        raise no_task_error(task, rows)
     feature, discipline = row
     for kind, named, found in (
         ("feature", about.feature, feature),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import Names, listed_bytes
+from ralphgen.planning.model import Names, listing_bytes
 from ralphgen.project.config import LaunchConfig
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.store import SYSTEM
@@ -199,10 +199,10 @@ def start_command(mcp_config: Path) -> str:
 
 
 def _kit_facts(served: Served) -> dict[str, object]:
-    tools = [{"name": tool["name"], "bytes": listed_bytes([tool]) - 2} for tool in served.tools]
+    tools = [{"name": tool["name"], "bytes": listing_bytes([tool]) - 2} for tool in served.tools]
     return {
         "tools": tools,
-        "bytes": listed_bytes(list(served.tools)),
+        "bytes": listing_bytes(list(served.tools)),
         "instructions": served.instructions,
         "prompt": served.prompt,
         "command": list(served.command),

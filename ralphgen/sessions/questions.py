@@ -99,7 +99,7 @@ def open_questions(root: Path) -> list[OpenQuestion]:
     ]
 
 
-def asked_by(root: Path, session_id: str) -> int | None:
+def last_question(root: Path, session_id: str) -> int | None:
     """Return the number of the last question of a session that is not withdrawn, None without."""
     with suppress(ProjectError), open_database(root) as connection:
         ((number,),) = connection.rows(_OF_SESSION, [session_id])

@@ -191,7 +191,7 @@ def prune_sessions(root: Path, keep_days: int, *, dry_runs_only: bool = False) -
         if age <= lasting or (dry_runs_only and not dry_run):
             continue
         recorded = any((folder / name).exists() for name in RECORDS)
-        with _held(folder) as ours:
+        with _exclusive_session(folder) as ours:
             if ours and recorded and age <= keep_days * SECONDS_A_DAY:
                 with suppress(OSError):
                     (folder / MCP_CONFIG).unlink(missing_ok=True)
@@ -222,7 +222,7 @@ def end_folder(folder: Path) -> bool:
 
     Returns whether that was done: a session that a server holds is left alone.
     """
-    with _held(folder) as ours:
+    with _exclusive_session(folder) as ours:
         if not ours:
             return False
         if any((folder / name).exists() for name in RECORDS):
@@ -255,7 +255,7 @@ def _stored(folder: Path) -> StoredSession:
         facts = json.loads(read_file(str(folder / CONTEXT), LARGEST, links=False)[0])
     except (OSError, ValueError, RecursionError):
         facts = {}
-    with _held(folder) as ours:
+    with _exclusive_session(folder) as ours:
         known = facts if isinstance(facts, dict) else {}
         dry_run = (folder / DRY_RUN).exists()
         age = _age(folder)
@@ -271,7 +271,7 @@ def _age(folder: Path) -> float:
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[bool]:
+def _exclusive_session(folder: Path) -> Iterator[bool]:
     """Whether no server holds the session; none can start while the body runs."""
     try:
         file = open_file(str(folder / LOCK), links=False)
@@ -432,12 +432,12 @@ def launched_in(folder: Path) -> Iterator[Callable[[], bool]]:
     path = folder / MARK
     mark = HeldFile(path, f"{os.getpid()}\n".encode())
 
-    def asked() -> bool:
+    def is_asked() -> bool:
         mark.keep()
         return mark.is_longer
 
     try:
-        yield asked
+        yield is_asked
     finally:
         with suppress(OSError):
             path.unlink(missing_ok=True)

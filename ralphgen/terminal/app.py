@@ -209,14 +209,16 @@ def misuse(error: Any) -> UsageError:
         (problem, *_) = checked()
         value = plain(str(problem["input"]))
         return UsageError(
-            f'invalid {name.partition(" ")[2]} "{value}": use {_wanted(problem, parameter)}', hint
+            f'invalid {name.partition(" ")[2]} "{value}": '
+            f"use {_accepted_values(problem, parameter)}",
+            hint,
         )
     text = str(error.message).partition(", unable to")[0].rstrip(".").replace("'", '"')
     text = f"{text[:1].lower()}{text[1:]}"
     return UsageError(f"invalid {name}: {text}" if name else text, hint)
 
 
-def _wanted(problem: dict[str, Any], parameter: Any) -> str:
+def _accepted_values(problem: dict[str, Any], parameter: Any) -> str:
     """Return the values that a check of pydantic accepts."""
     limits = problem.get("ctx", {})
     if choices := getattr(getattr(parameter, "type_descriptor", None), "choices", None):
@@ -241,7 +243,7 @@ def label_of_error(parameter: Any) -> str:
     return f"option {max(parameter.opts, key=len)}"
 
 
-def chosen_project(path: Path, project: Path) -> Path:
+def project_path(path: Path, project: Path) -> Path:
     """Return the directory that PATH or --project names; raise `UsageError` if both do."""
     if path != Path() and project != Path():
         raise UsageError("PATH and --project both name a project", "give one of them")

@@ -21,7 +21,7 @@ from test_warm_calls import call_milliseconds
 from ralphgen.emit.workflows import regenerate
 from ralphgen.exchange.transfer import move_project
 from ralphgen.kits.project import Project
-from ralphgen.planning.access import missing_indexes
+from ralphgen.planning.access import absent_indexes
 from ralphgen.project.schema import open_rows
 
 pytestmark = [pytest.mark.benchmark, needs_postgresql]
@@ -53,7 +53,7 @@ def make_indexes(root: Path, dsn: str) -> None:
     with open_rows(root) as rows:
         found = rows.indexes()
     with psycopg.connect(dsn, autocommit=True) as connection:
-        for index in missing_indexes(Project(root).facts, found):
+        for index in absent_indexes(Project(root).facts, found):
             connection.execute(index.statement("public").encode())
         connection.execute("VACUUM ANALYZE")
 

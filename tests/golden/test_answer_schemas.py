@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from lanes import shortened
 
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import ServerPlan, listed_bytes, listed_tools
+from ralphgen.planning.model import ServerPlan, listing_bytes, session_tools
 from ralphgen.runtime.protocol.answers import add_schemas
 
 KEYWORDS = {"type", "properties", "items"}
@@ -62,9 +62,9 @@ def test_schemas_add_at_most_a_quarter_to_a_list_of_tools(plan: ServerPlan) -> N
     bare, typed = (replace(plan, structured_output=value) for value in ("auto", True))
     for kit in plan.kits:
         for recipe in plan.policy.recipes:
-            before, after = (listed_tools(one, recipe, kit) for one in (bare, typed))
+            before, after = (session_tools(one, recipe, kit) for one in (bare, typed))
 
-            assert 1.25 * listed_bytes(before) >= listed_bytes(after), (kit.key, recipe)
+            assert 1.25 * listing_bytes(before) >= listing_bytes(after), (kit.key, recipe)
             assert before == [
                 {key: value for key, value in tool.items() if key != "outputSchema"}
                 for tool in after
@@ -81,9 +81,9 @@ def test_any_schemas_add_at_most_a_quarter(tools: dict[str, int], schemas: dict[
 
     add_schemas(found, {name: {"title": "é" * size} for name, size in schemas.items()})
 
-    assert 1.25 * listed_bytes(entries) >= listed_bytes(found)
+    assert 1.25 * listing_bytes(entries) >= listing_bytes(found)
     missing = [one["name"] for one in found if "outputSchema" not in one]
-    room = listed_bytes(entries) // 4 - (listed_bytes(found) - listed_bytes(entries))
+    room = listing_bytes(entries) // 4 - (listing_bytes(found) - listing_bytes(entries))
     for name in missing:
-        size = listed_bytes([{"outputSchema": {"title": "é" * schemas.get(name, 0)}}])
+        size = listing_bytes([{"outputSchema": {"title": "é" * schemas.get(name, 0)}}])
         assert name not in schemas or size - 3 > room

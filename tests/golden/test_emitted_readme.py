@@ -6,7 +6,7 @@ import pytest
 from cases import case_names, lay_down
 
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import listed_tools
+from ralphgen.planning.model import session_tools
 from ralphgen.spelling import markdown_cell
 
 
@@ -22,7 +22,7 @@ def test_each_tool_has_a_row_with_its_sentence_its_effect_and_its_recipes(
     plan = served.plan
     for kit in plan.kits:
         expected = {}
-        for tool in listed_tools(plan, "manual", kit):
+        for tool in session_tools(plan, "manual", kit):
             recipes = [
                 name
                 for name, recipe in plan.policy.recipes.items()

@@ -14,7 +14,7 @@ from sources import PACKAGE, runtime_text
 import ralphgen
 from ralphgen.files import Files
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import ServerPlan, listed_tools
+from ralphgen.planning.model import ServerPlan, session_tools
 
 TEXTS = {
     "specum/prompts/": "specum/texts/prompts",
@@ -138,11 +138,11 @@ def lists(plan: ServerPlan) -> dict[str, Any]:
 
 def by_recipe(plan: ServerPlan, key: str) -> dict[str, Any]:
     (kit,) = (kit for kit in plan.kits if kit.key == key)
-    whole = {tool["name"]: tool for tool in listed_tools(plan, "manual", kit)}
+    whole = {tool["name"]: tool for tool in session_tools(plan, "manual", kit)}
     told: dict[str, Any] = {"manual": list(whole.values())}
     for recipe in plan.policy.recipes:
         if recipe != "manual":
-            tools = listed_tools(plan, recipe, kit)
+            tools = session_tools(plan, recipe, kit)
             told[recipe] = [differing(tool, whole[tool["name"]]) for tool in tools]
     return told
 

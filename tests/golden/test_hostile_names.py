@@ -13,7 +13,7 @@ from driving import Driver, connected, context_for, on_context, query, quiet, se
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import listed_tools
+from ralphgen.planning.model import session_tools
 from ralphgen.spelling import argument_name
 
 LEGAL = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
@@ -72,7 +72,7 @@ def test_every_name_that_a_client_sees_is_legal(project: tuple[Path, Project]) -
     """A model's API refuses the whole request for one property of another form."""
     plan = project[1].plan
     for recipe in plan.policy.recipes:
-        for tool in listed_tools(plan, recipe, plan.kits[0]):
+        for tool in session_tools(plan, recipe, plan.kits[0]):
             names = [tool["name"], *tool["inputSchema"]["properties"]]
 
             assert [] == [name for name in names if not LEGAL.fullmatch(name)]

@@ -12,7 +12,7 @@ from wire import running
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import listed_tools
+from ralphgen.planning.model import session_tools
 
 SCHEMA = INIT_SCHEMA.read_text(encoding="utf-8")
 MOST = {"manual": 14_000, "task_execution": 3_500}
@@ -40,7 +40,7 @@ def test_a_listing_stays_within_its_bytes_and_is_what_was_foretold(
     rows: dict[str, int | str] = (
         {"task": 1, "feature": "auth"} if recipe == "task_execution" else {}
     )
-    assert listed_tools(generated.plan, recipe, kit, rows=rows) == answer["result"]["tools"]
+    assert session_tools(generated.plan, recipe, kit, rows=rows) == answer["result"]["tools"]
 
 
 @pytest.mark.parametrize(("recipe", "most"), [("manual", 14_500), ("task_execution", 3_750)])

@@ -11,7 +11,7 @@ from goldens import Goldens, as_json
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import listed_bytes, listed_tools
+from ralphgen.planning.model import listing_bytes, session_tools
 
 CASE = "full"
 TASKS = {"backend": 1, "intern": 2}  # a task of each persona
@@ -56,7 +56,7 @@ def rows(recipe: str, persona: str | None) -> dict[str, int | str]:
 
 def cell(tools: list[dict[str, Any]], whole: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Return the tools of a list, with their arguments unless complete, and the list's size."""
-    return {"bytes": listed_bytes(tools), "tools": [describe(tool, whole) for tool in tools]}
+    return {"bytes": listing_bytes(tools), "tools": [describe(tool, whole) for tool in tools]}
 
 
 def describe(tool: dict[str, Any], whole: dict[str, dict[str, Any]]) -> str:
@@ -72,7 +72,7 @@ def describe(tool: dict[str, Any], whole: dict[str, dict[str, Any]]) -> str:
 
 def everything(generated: Project) -> dict[str, dict[str, Any]]:
     (kit,) = generated.plan.kits
-    return {tool["name"]: tool for tool in listed_tools(generated.plan, "manual", kit)}
+    return {tool["name"]: tool for tool in session_tools(generated.plan, "manual", kit)}
 
 
 def test_the_matrix_is_the_golden(project: tuple[Path, Project], goldens: Goldens) -> None:
@@ -81,7 +81,7 @@ def test_the_matrix_is_the_golden(project: tuple[Path, Project], goldens: Golden
     matrix: dict[str, dict[str, Any]] = {}
     for recipe, persona in CELLS:
         about = rows(recipe, persona)
-        tools = listed_tools(plan, recipe, kit, discipline=persona, rows=about)
+        tools = session_tools(plan, recipe, kit, discipline=persona, rows=about)
         matrix.setdefault(recipe, {})[persona or ""] = cell(tools, everything(project[1]))
     text = as_json(matrix)
 
@@ -102,6 +102,6 @@ def test_a_live_client_sees_the_tools_of_the_matrix(
         "feature": about.get("feature"),
         "task_id": about.get("task"),
     }
-    expected = listed_tools(generated.plan, recipe, kit, discipline=persona, rows=about)
+    expected = session_tools(generated.plan, recipe, kit, discipline=persona, rows=about)
     with connected(root, recipe, **facts) as driver:
         assert expected == driver.tools()

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import listed_tools
+from ralphgen.planning.model import session_tools
 from ralphgen.runtime.encoding import DIGITS, JSON
 from ralphgen.runtime.kit import portable
 
@@ -90,7 +90,7 @@ def tool_faults(root: Path) -> list[str]:
     found: list[str] = []
     plan = Project(root).plan
     for kit in plan.kits:
-        for tool in listed_tools(plan, "manual", kit):
+        for tool in session_tools(plan, "manual", kit):
             schema = tool["inputSchema"]
             found += faults(schema, tool["name"])
             if schema["type"] != "object" or not tool["description"]:

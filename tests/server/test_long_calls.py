@@ -142,7 +142,7 @@ def test_a_task_of_an_abandoned_call_is_cancelled(monkeypatch: pytest.MonkeyPatc
     task.note("late")
 
     assert [task] == kept
-    assert ("cancelled", False) == (task.seen()["status"], "statusMessage" in task.seen())
+    assert ("cancelled", False) == (task.state()["status"], "statusMessage" in task.state())
 
 
 def test_an_unknown_task_is_refused(wire: Wire) -> None:

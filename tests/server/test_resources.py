@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp import MCPError
 from wire import MODERN, Wire, running
 
-from ralphgen.kits.ralph.server.resources import located, spelled
+from ralphgen.kits.ralph.server.resources import located, row_uri
 from ralphgen.runtime.errors import NotThereError
 
 VERSIONS = ("2025-06-18", "2025-11-25", "2026-07-28")
@@ -83,7 +83,7 @@ def test_the_list_names_the_state_files_the_own_task_and_each_row(
 
     first = ["ralph://progress", "ralph://learnings", "ralph://tasks/1"]
     rows = [
-        *sorted(spelled("features", name) for name in (*HOSTILE, "auth", "search")),
+        *sorted(row_uri("features", name) for name in (*HOSTILE, "auth", "search")),
         *("ralph://disciplines/backend", "ralph://disciplines/frontend"),
     ]
     assert first == uris(answer["resources"])[:3]
@@ -127,7 +127,7 @@ def test_a_feature_and_a_discipline_read_as_the_tools_answer_them(project: Path,
             ("features", "get_feature", "a/b"),
             ("disciplines", "get_discipline", "frontend"),
         ):
-            read = portal.call(driver.client.read_resource, spelled(kind, name))
+            read = portal.call(driver.client.read_resource, row_uri(kind, name))
             (contents,) = read.contents
             assert driver.ask(tool, {"name": name}) == (False, getattr(contents, "text", None))
 
@@ -278,7 +278,7 @@ def test_an_unreadable_resource_gives_the_reason_and_the_uri(tmp_path: Path, ver
 
 @given(name=st.text(alphabet=st.characters(exclude_categories=["Cs"])))
 def test_every_name_comes_back_from_its_uri(name: str) -> None:
-    uri = spelled("features", name)
+    uri = row_uri("features", name)
 
     assert ("features", name) == located(uri)
     assert re.fullmatch(r"ralph://features/(?:[A-Za-z0-9._~-]|%[0-9A-F]{2})*", uri)
@@ -295,4 +295,4 @@ def test_any_uri_is_a_name_or_is_refused(segment: str) -> None:
         said = "a name"
 
     assert said.isprintable()
-    assert (kind, name) == located(spelled("features", name or ""))
+    assert (kind, name) == located(row_uri("features", name or ""))

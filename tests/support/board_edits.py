@@ -48,7 +48,7 @@ def editable_project(root: Path) -> Path:
 
 def discipline_view(root: Path, name: str = "testing") -> DisciplineView:
     """The discipline as the board shows it."""
-    found = read_disciplines(root).named(name)
+    found = read_disciplines(root).by_name(name)
     assert found is not None
     return found
 

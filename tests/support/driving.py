@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 from uuid import uuid4
 
-from ralphgen.emit.trust import written_items
+from ralphgen.emit.trust import own_file_items
 from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
@@ -86,7 +86,7 @@ def made_here(root: Path) -> Path:
     """Record a copied project as accepted by this user in its current state."""
     manifest = (root / ".ralph/mcp/manifest.json").read_bytes()
     try:
-        items = written_items(Project(root))
+        items = own_file_items(Project(root))
     except ProjectError:  # rows that cannot be read, on purpose
         items = []
     content = [item.digest for item in items if item.is_content]

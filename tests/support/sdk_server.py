@@ -20,7 +20,7 @@ from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.message import SessionMessage
 
-from ralphgen.runtime.encoding import JsonReader, written_number
+from ralphgen.runtime.encoding import JsonReader, parse_number
 from ralphgen.runtime.errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
 from ralphgen.runtime.protocol import CALL, MODERN, STATIC_METHODS, can_ask, progress_line
 from ralphgen.runtime.protocol.background import ANSWER_WITHIN, NO_ANSWER, outcome_of
@@ -61,7 +61,7 @@ EXTENSIONS: dict[str, type[t.RequestParams]] = {
 }
 KEPT = {"ttlMs": 0, "cacheScope": "private"}
 
-_WRITTEN = JsonReader(real=written_number)  # the SDK rounds numbers
+_WRITTEN = JsonReader(real=parse_number)  # the SDK rounds numbers
 
 
 class KitServer(Server[None]):

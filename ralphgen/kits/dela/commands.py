@@ -56,7 +56,7 @@ def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[P
     return tuple(Place(path, discover(top, path)) for path in dict.fromkeys([*inside, top]))
 
 
-def named_tasks(places: Sequence[Place], names: Iterable[str]) -> list[Task]:
+def tasks_by_name(places: Sequence[Place], names: Iterable[str]) -> list[Task]:
     """Return the tasks of these names, each once; raises `UsageError` with all unknown names."""
     problems: list[Problem] = []
     tasks: list[Task] = []
@@ -114,7 +114,7 @@ def reached(entries: Iterable[Rule], tasks: Iterable[Task]) -> list[Task]:
     ]
 
 
-def standing(rules: Rules, place: Place) -> list[dict[str, Any]]:
+def task_permissions(rules: Rules, place: Place) -> list[dict[str, Any]]:
     """Return each task of a place: whether it may be started, and the entry that decides that."""
     rows: list[dict[str, Any]] = []
     for task in place.found.tasks:
@@ -165,7 +165,9 @@ def plan_change(path: str, wanted: Iterable[Rule]) -> Change:
     shown = f'the allowlist "{one_line(path)}"'
     if rules.problem:
         raise ProjectError(f"{shown} {rules.problem}", BY_HAND)
-    missing = [rest for rule in wanted if (rest := _missing(rule, rules.entries)) is not None]
+    missing = [
+        rest for rule in wanted if (rest := _uncovered_rule(rule, rules.entries)) is not None
+    ]
     try:
         after = _with_entries(before, missing, rules.entries) if missing else before
     except ValueError as error:
@@ -189,7 +191,7 @@ def write(change: Change) -> None:
         os.umask(before)
 
 
-def _missing(wanted: Rule, there: Sequence[Rule]) -> Rule | None:
+def _uncovered_rule(wanted: Rule, there: Sequence[Rule]) -> Rule | None:
     """Return the part of a requested entry that the existing entries do not cover, or None."""
     if not wanted.tasks:
         return None if any(_says(rule, wanted, "") for rule in there) else wanted
@@ -271,7 +273,7 @@ def allow(
 
     _need_person("dela allow")
     places, path = _situation(project)
-    tasks = named_tasks(places, names)
+    tasks = tasks_by_name(places, names)
     scope = "File" if whole_file else "Directory" if directory else "Task"
     rules = _change(path, task_entries(tasks, scope), all_tasks(places), places[-1].folder)
     for task in tasks:
@@ -301,7 +303,7 @@ def deny(
     """
     _need_person("dela deny")
     places, path = _situation(project)
-    wanted = path_entries(names) if files else task_entries(named_tasks(places, names), "Deny")
+    wanted = path_entries(names) if files else task_entries(tasks_by_name(places, names), "Deny")
     _change(path, wanted, all_tasks(places), places[-1].folder)
 
 
@@ -379,7 +381,7 @@ def list_(project: Project = Path(), as_json: Json = False) -> None:
 
     places, path = _situation(project)
     rules = read_rules(path)
-    rows = {place.folder: standing(rules, place) for place in places}
+    rows = {place.folder: task_permissions(rules, place) for place in places}
     problems = [sentence for _, sentence in rules.problems()]
     if as_json:
         listed = [{"folder": folder, "tasks": tasks} for folder, tasks in rows.items()]

@@ -284,7 +284,7 @@ def _arguments(tool: TableTool, tables: Mapping[str, OfferedTable]) -> tuple[Arg
     if not tool.table:
         return tuple(arguments)
     table = tables[tool.table]
-    given = [field for field in _fields(tool, tables) if field in table.given()]
+    given = [field for field in _fields(tool, tables) if field in table.argument_columns()]
     for field in _fields(tool, tables):
         special = _special(tool, field, tables)
         if special is not None:
@@ -331,18 +331,22 @@ def comment_needs_no_more(tables: Mapping[str, OfferedTable]) -> bool:
 
 def _tables_module(tables: Mapping[str, OfferedTable], project: ProjectFacts) -> Module:
     found = [(emitted, tables[name]) for name, emitted in TABLES.items() if name in tables]
-    kinds = {table.known(column).kind for _, table in found for column in table.shown()}
+    kinds = {
+        table.column_facts(column).kind for _, table in found for column in table.answer_columns()
+    }
     described = [
         {
             "constant": emitted.upper(),
             "name": table.name,
             "keyword": emitted,
-            "columns": Lines({column: Name(table.known(column).kind) for column in table.shown()}),
+            "columns": Lines(
+                {column: Name(table.column_facts(column).kind) for column in table.answer_columns()}
+            ),
             "added": Lines(list(table.added())),
             "arguments": Lines(
                 {
                     column: argument_name(column)
-                    for column in table.shown()
+                    for column in table.answer_columns()
                     if argument_name(column) != column
                 }
             ),
@@ -356,7 +360,7 @@ def _tables_module(tables: Mapping[str, OfferedTable], project: ProjectFacts) ->
         "first_status": first[0],
         "ledger": project.schema.table(MARKER) is not None,
         "takes_reason": _takes_reason(tables),
-        "database": project.place.named if project.place else project.database,
+        "database": project.place.server_location if project.place else project.database,
     }
     return Module(f"{SERVER.key}/tables.py", "server/tables.py.jinja", values)
 

@@ -186,7 +186,7 @@ class OfferedTable:
     columns: Mapping[str, Column]
     unusable: tuple[Column, ...] = ()
 
-    def known(self, column: str) -> Known:
+    def column_facts(self, column: str) -> Known:
         """Return what is known of a column; an added one is shown, and given unless generated."""
         found = COLUMNS[self.name].get(column)
         declared = self.columns[column]
@@ -196,26 +196,26 @@ class OfferedTable:
             return Known("DISCIPLINE")
         return found
 
-    def shown(self) -> Names:
+    def answer_columns(self) -> Names:
         """Return the columns that answers hold."""
-        return tuple(column for column in self.columns if self.known(column).shown)
+        return tuple(column for column in self.columns if self.column_facts(column).shown)
 
     def added(self) -> Names:
         """Return the columns that SPEC-070 does not know."""
         return tuple(column for column in self.columns if column not in COLUMNS[self.name])
 
-    def given(self) -> Names:
+    def argument_columns(self) -> Names:
         """Return the columns that tools take as arguments."""
-        return tuple(column for column in self.columns if self.known(column).given)
+        return tuple(column for column in self.columns if self.column_facts(column).given)
 
     def values(self, column: str) -> Values:
         """Return what a column may hold: its CHECK list, else its own vocabulary, else nothing."""
-        declared, kind = self.columns[column], self.known(column).kind
+        declared, kind = self.columns[column], self.column_facts(column).kind
         if declared.values is not None and JSON_TYPES.get(kind) == "string":
             return declared.values
         if declared.values is not None and kind == declared.type == "INTEGER":
             return tuple(int(value) for value in declared.values)
-        known = self.known(column).values
+        known = self.column_facts(column).values
         if column == "status" and self.name == "tasks" and "pseudocode" not in self.columns:
             return known[1:]  # drafts came with the column that enriches them
         return known
@@ -227,15 +227,15 @@ class OfferedTable:
     def argument(self, column: str, *, required: bool = False) -> Argument:
         """Return the argument that sets a column."""
         name = argument_name(column)
-        schema = SCHEMAS[self.known(column).kind]
-        extra: JsonObject = dict(self.known(column).keywords)
+        schema = SCHEMAS[self.column_facts(column).kind]
+        extra: JsonObject = dict(self.column_facts(column).keywords)
         if self.values(column):
             extra = {"enum": Constant(self.constant(column), self.values(column)), **extra}
         if name != column:
             meant = column if len(column) <= SHOWN else f"{column[:SHOWN]}…"
             extra = {**extra, "description": f'column "{meant}"'}
         if extra:
-            schema = {**_open(self.known(column).kind), **extra}
+            schema = {**_open(self.column_facts(column).kind), **extra}
         must = required or (_needed(self.columns[column]) and column not in STAMPED[self.name])
         return Argument(name, schema, required=must)
 
@@ -419,7 +419,7 @@ def ralph_access(project: ProjectFacts, kit: KitPlan, policy: Policy) -> KitAcce
             use for use in _uses(schema, tables, kit, policy) if has_ledger or use.table != KEPT
         ),
         shown={
-            name: tuple(column for column in table.shown() if (name, column) not in MASKED)
+            name: tuple(column for column in table.answer_columns() if (name, column) not in MASKED)
             for name, table in tables.items()
         }
         | ({KEPT: ("number", "file", "entry")} if has_ledger else {}),

@@ -74,9 +74,9 @@ class Rows:
         noun = "column" if len(missing) == 1 else "columns"
         return f'the table "{table}" has no {noun} {" and ".join(missing)}'
 
-    def chosen(self, table: str, *columns: str) -> list[str]:
+    def available_columns(self, table: str, *columns: str) -> list[str]:
         """Return the columns that the table has."""
-        return self.tables[table].chosen(columns)
+        return self.tables[table].available_columns(columns)
 
     def read(
         self, table: str, columns: Sequence[str], rest: str = "", *values: object
@@ -84,7 +84,7 @@ class Rows:
         """Return the columns of a table's rows; `rest` is our SQL with a value for each mark."""
         return self.execute(self.tables[table].select(columns, rest), *values)
 
-    def named(self, table: str, columns: Sequence[str], ids: str) -> list[tuple[Any, ...]]:
+    def rows_by_id(self, table: str, columns: Sequence[str], ids: str) -> list[tuple[Any, ...]]:
         """Return the columns of the rows with the ids of a list, as JSON."""
         return self.read(table, columns, f"WHERE {self.connection.sql.among('id')}", ids)
 
@@ -120,7 +120,10 @@ def stored_tables(schema: Schema) -> Tables:
     found: dict[str, Any] = {
         TABLES[name]: StoredTable(
             table.name,
-            {column: getattr(tasks, table.known(column).kind) for column in table.shown()},
+            {
+                column: getattr(tasks, table.column_facts(column).kind)
+                for column in table.answer_columns()
+            },
         )
         for name, table in offered.items()
     }

@@ -99,7 +99,7 @@ def answer_schema(shape: str, tables: Mapping[str, OfferedTable]) -> JsonObject:
         return answer_of(**rows, total=INTEGER, next_cursor=TEXT)
     if shape in RECORDS:
         table = tables[RECORDS[shape]]
-        return answer_of(**_fields(table, table.shown()), **MORE[shape])
+        return answer_of(**_fields(table, table.answer_columns()), **MORE[shape])
     return {}
 
 
@@ -107,7 +107,7 @@ def _fields(table: OfferedTable, columns: Names) -> JsonObject:
     """Return the schemas of columns; as old tables may hold any text, none is a number."""
     wanted = (*(column for column in columns if column in table.columns), *table.added())
     return {
-        argument_name(column): LIST if table.known(column).kind in LIST_KINDS else TEXT
+        argument_name(column): LIST if table.column_facts(column).kind in LIST_KINDS else TEXT
         for column in dict.fromkeys(wanted)
     }
 

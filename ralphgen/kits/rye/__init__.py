@@ -231,7 +231,7 @@ def find_items(root: Path, _settings: Mapping[str, Any]) -> Finding:
     """Return the items of a project, with warnings about invalid files."""
     space = Space(PROJECT, str(root.resolve() / PLACE))
     items = {kind: [*items_in(files_of(kind, space)).values()] for kind in TYPES}
-    told = [_told(item) for found in items.values() for item in found]
+    told = [_item_facts(item) for found in items.values() for item in found]
     counts = [f"{len(found)} {NAMES[kind][len(found) != 1]}" for kind, found in items.items()]
     return Finding(
         ", ".join(counts) if told else "",
@@ -248,7 +248,7 @@ def find_items(root: Path, _settings: Mapping[str, Any]) -> Finding:
     )
 
 
-def _told(item: Item) -> tuple[Mapping[str, Any], str]:
+def _item_facts(item: Item) -> tuple[Mapping[str, Any], str]:
     """Return the facts of an item, and a warning or an empty string."""
     try:
         parsed = parse(item, read_item(item))

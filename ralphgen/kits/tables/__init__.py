@@ -125,7 +125,7 @@ class ToolTable:
             return "blobs" if kind == "BLOB[]" else "list"
         return kind.lower()
 
-    def given(self) -> Names:
+    def writable_columns(self) -> Names:
         """Return the columns that can be written."""
         return tuple(
             name
@@ -417,7 +417,7 @@ SERVER = KitPlan(
 
 def plan_server_of_tables(project: ProjectFacts) -> KitPlan:
     """Return the server; the project's own tools are added later."""
-    place = project.database_named
+    place = project.database_location
     ledger = project.schema.table(MARKER) is not None
     warnings: tuple[str, ...] = ()
     if not project.tables:
@@ -533,7 +533,7 @@ def _tools(table: ToolTable, hide: Names) -> list[PlannedTool]:
 
 
 def _tool(table: ToolTable, verb: str, data: ToolData) -> PlannedTool:
-    described, purpose, answer = _said(table, verb)
+    described, purpose, answer = _descriptions(table, verb)
     arguments = _arguments(table, verb)
     kind = {table.field(column): kind for column, kind in table.served.bind}
     reach = ANY_ROW if verb == "get" else OWN_ROW
@@ -578,7 +578,7 @@ def _plural(table: ToolTable) -> str:
     return table.snake.replace("_", " ")
 
 
-def _said(table: ToolTable, verb: str) -> tuple[str, str, str]:
+def _descriptions(table: ToolTable, verb: str) -> tuple[str, str, str]:
     """Return a tool's description, its purpose and its answer."""
     row = table.noun.replace("_", " ")
     a_row = f"{'an' if row[0] in 'aeiou' else 'a'} {row}"
@@ -611,11 +611,11 @@ def _arguments(table: ToolTable, verb: str) -> tuple[Argument, ...]:
     if verb == "create":
         return tuple(
             table.argument(column, required=needed(table.columns[column]))
-            for column in table.given()
+            for column in table.writable_columns()
         )
     if verb != "update":
         return table.keys()
-    fields = [column for column in table.given() if column not in served.key]
+    fields = [column for column in table.writable_columns() if column not in served.key]
     clearable = [table.field(column) for column in fields if _clearable(table, column)]
     arguments = [table.argument(column) for column in fields]
     if clearable:
@@ -638,7 +638,7 @@ def _absent(table: ToolTable) -> dict[str, str]:
         found[tool_name(table, "create")] = (
             f'"{column}" requires a value that no argument can provide'
         )
-    if "update" in table.served.tools and not {*table.given()} - {*table.served.key}:
+    if "update" in table.served.tools and not {*table.writable_columns()} - {*table.served.key}:
         found[tool_name(table, "update")] = f'no column of "{table.served.name}" can be changed'
     return found
 
@@ -713,7 +713,7 @@ def _needs(
     if verb in ("list", "get"):
         yield "SELECT", name, (*table.columns,)
         return
-    given = tuple(column for column in table.given() if table.field(column) in left)
+    given = tuple(column for column in table.writable_columns() if table.field(column) in left)
     if verb == "create":
         written = tuple(dict.fromkeys((*given, *bound)))
         yield "INSERT", name, written

@@ -720,13 +720,13 @@ def _at(tokens: Sequence[Token], at: int) -> Column | str | None:
     elif before.is_word(*_TEXTS):
         found = "text"
     elif before.text in _SIGNS or before.is_word("IS", "BETWEEN"):
-        found = _left(tokens, at - 1)
+        found = _operand_before(tokens, at - 1)
     elif before.is_word("NOT") and second.is_word("IS"):
-        found = _left(tokens, at - 2)
+        found = _operand_before(tokens, at - 2)
     elif before.is_word("AND") and third.is_word("BETWEEN"):
-        found = _left(tokens, at - 3)
+        found = _operand_before(tokens, at - 3)
     elif before.text in ("(", ","):
-        found = _listed(tokens, at)
+        found = _list_column(tokens, at)
     if found is None and behind.text in _SIGNS and _begins(tokens, at - 1):
         found = _right(tokens, at + 2)
     return found
@@ -740,7 +740,7 @@ def _ends(tokens: Sequence[Token], at: int) -> bool:
     return token.text in (*_SIGNS, ")", ",") or token.is_word(*_BEHIND, "IS", *_TEXTS)
 
 
-def _left(tokens: Sequence[Token], at: int) -> Column | None:
+def _operand_before(tokens: Sequence[Token], at: int) -> Column | None:
     """Return the column that is the whole operand before an operator."""
     if at and tokens[at - 1].is_word("NOT"):
         at -= 1
@@ -768,7 +768,7 @@ def _chain(tokens: Sequence[Token], at: int, *, is_whole: bool) -> Column | None
     return (table, tokens[at].name) if not is_whole or _begins(tokens, before) else None
 
 
-def _listed(tokens: Sequence[Token], at: int) -> Column | None:
+def _list_column(tokens: Sequence[Token], at: int) -> Column | None:
     """Return the column of a value in a list: after IN, or in the VALUES of an INSERT."""
     opening = at - 1
     place = 0
@@ -780,7 +780,7 @@ def _listed(tokens: Sequence[Token], at: int) -> Column | None:
     if opening < 1:
         return None
     if tokens[opening - 1].is_word("IN"):
-        return _left(tokens, opening - 1)
+        return _operand_before(tokens, opening - 1)
     if tokens[opening - 1].is_word("VALUES"):
         return _inserted_column(tokens, opening - 1, place)
     return None
@@ -803,7 +803,7 @@ _MIXED = ("OR", "BETWEEN", "CASE")  # these make it unclear which conditions hol
 _ENDS = ("RETURNING", "ON")
 
 
-def tied_columns(tokens: Sequence[Token], verb: str) -> dict[str, str]:
+def parameter_columns(tokens: Sequence[Token], verb: str) -> dict[str, str]:
     """Return, by parameter, the column that has its value in every row that is written.
 
     `tokens` are the statement without comments and spaces. Only obvious cases count: `column =

@@ -21,13 +21,13 @@ from ralphgen.project.queries import (
     by_table,
     items_of,
     kind_problem,
+    parameter_columns,
     refused_reads,
     refused_writes,
     replaces,
     returned,
     returning_problem,
     selected,
-    tied_columns,
     verb_and_table,
     without_comments,
 )
@@ -292,7 +292,7 @@ def touched(
         connection, "SELECT max(oid)::int8 FROM pg_catalog.pg_proc WHERE proname = 'ralphgen_query'"
     )
     (tree,) = _row(connection, _TREE, oid)
-    return _Looking(connection, tree, hidden).found(is_exec=is_exec)
+    return _Looking(connection, tree, hidden).effects(is_exec=is_exec)
 
 
 class _Looking:
@@ -319,7 +319,7 @@ class _Looking:
         for oid, name in connection.execute(_RELATED, [[*self.relations]]).fetchall():
             self.related.setdefault(oid, []).append(name)
 
-    def found(self, *, is_exec: bool) -> Touched:
+    def effects(self, *, is_exec: bool) -> Touched:
         """Return the effects of the statement."""
         written = {one.relation: one.written for one in accesses(self.tree) if one.rights & ~SELECT}
         refused = [*self._refused_relations(), *self._refused_functions()]
@@ -334,7 +334,7 @@ class _Looking:
             refused.append(f'writes "{name}", which is not a table')
         return Touched(
             reads=frozenset(self.reads(self.trees)),
-            names=frozenset(self._named()),
+            names=frozenset(self._parameter_names()),
             shared=frozenset(self.shared()),
             writes=name,
             sets=frozenset(columns[one] for one in written.get(target, ()) if one in columns),
@@ -342,7 +342,7 @@ class _Looking:
             refused=tuple(dict.fromkeys(refused)),
         )
 
-    def _named(self) -> Iterator[tuple[str, str]]:
+    def _parameter_names(self) -> Iterator[tuple[str, str]]:
         found = [*self.reads([self.tree])]
         yield from (one for one in found if one[1])
         for counted in {name for name, _ in found} - {name for name, column in found if column}:
@@ -531,14 +531,14 @@ class _Preparing:
             description=query.description,
             sql=self._text(" ", [kinds[oid] for oid in taken]),
             parameters=tuple(parameters),
-            columns=tuple((name, _shown(kinds[oid])) for name, oid in shown),
+            columns=tuple((name, _result_json_type(kinds[oid])) for name, oid in shown),
             reads=by_table(found.reads),
             place=query.place,
             verb="REPLACE" if verb and replaces(self.tokens) else verb,
             writes=found.writes,
             sets=tuple(sorted(found.sets)),
             names=by_table(found.names),
-            tied=tied_columns(self.tokens, verb) if verb else {},
+            tied=parameter_columns(self.tokens, verb) if verb else {},
         )
 
     def _text(self, space: str = "", kinds: Sequence[str] = ()) -> str:
@@ -565,7 +565,7 @@ class _Preparing:
         oids = [0] * len(self.names)
         failed = self._prepare(oids)
         if failed is None:
-            taken = self._taken()
+            taken = self._parameter_types()
             wrong = [
                 at
                 for at, name in enumerate(self.names)
@@ -583,7 +583,7 @@ class _Preparing:
         if failed is not None:
             raise self._error(failed) from failed
         said = self.connection.pgconn.describe_prepared(b"ralphgen_query")
-        taken = self._taken()
+        taken = self._parameter_types()
         shown = [((said.fname(at) or b"").decode(), said.ftype(at)) for at in range(said.nfields)]
         self.connection.execute(b"DEALLOCATE ralphgen_query")
         place, names = f"{self.query.where}:{self._line}", [name for name, _ in shown]
@@ -600,7 +600,7 @@ class _Preparing:
     def _declared_type(self, name: str) -> str:
         return self.declared[name].type if name in self.declared else ""
 
-    def _taken(self) -> list[int]:
+    def _parameter_types(self) -> list[int]:
         """Return the types that the statement that was prepared takes."""
         said = self.connection.pgconn.describe_prepared(b"ralphgen_query")
         return [said.param_type(at) for at in range(said.nparams)]
@@ -673,7 +673,7 @@ class _Preparing:
         return Parameter(name, _TYPES.get(kind, "string"))
 
 
-def _shown(kind: str) -> str:
+def _result_json_type(kind: str) -> str:
     """Return the JSON type of a result column's type; empty if it has none."""
     if kind in _SHOWN:
         return _SHOWN[kind]

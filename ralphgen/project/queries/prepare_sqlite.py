@@ -44,9 +44,9 @@ from ralphgen.runtime.engine.sqlite.queries import (
     FUNCTIONS,
     TABLE_FUNCTIONS,
     WARMING,
+    absent_tables,
     folded,
     is_counted,
-    missing_tables,
 )
 from ralphgen.runtime.engine.sqlite.schema import affinity
 
@@ -104,7 +104,7 @@ class QueriedTables:
     virtual: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
     triggers: frozenset[str] = frozenset()
 
-    def named(self, name: str) -> str:
+    def stored_name(self, name: str) -> str:
         """Return the name of a table as the database spells it, or an empty text."""
         return next((one for one in self.tables if fold(one) == fold(name)), "")
 
@@ -147,7 +147,7 @@ def _table_facts(table: QueriedTable, used: set[str]) -> dict[str, Any]:
     return {name: said for name, said in facts.items() if said or name == "columns"}
 
 
-def found_catalog(connection: sqlite3.Connection) -> QueriedTables:
+def open_catalog(connection: sqlite3.Connection) -> QueriedTables:
     """Return the tables of an open database."""
     tables: dict[str, QueriedTable] = {}
     virtual: dict[str, tuple[str, str, str]] = {}
@@ -278,7 +278,7 @@ class Watcher:
     ) -> int:
         """Note a part of the statement; nothing is denied, since nothing is run."""
         name, other = first or "", second or ""
-        if by and fold(by) in self.catalog.triggers and not self.catalog.named(by):
+        if by and fold(by) in self.catalog.triggers and not self.catalog.stored_name(by):
             return sqlite3.SQLITE_OK  # triggers of the app are its own business
         if action == sqlite3.SQLITE_READ:
             self._read(name, other)
@@ -292,7 +292,7 @@ class Watcher:
         return sqlite3.SQLITE_OK
 
     def _read(self, table: str, column: str) -> None:
-        known = self.catalog.named(table)
+        known = self.catalog.stored_name(table)
         if fold(table) in self.indexes:
             return
         if known:
@@ -333,12 +333,12 @@ def view_reads(
     It raises `ProjectError` for a view that does not compile, that needs columns in `hide` to
     compile, or that may merge them.
     """
-    catalog = found_catalog(connection)
+    catalog = open_catalog(connection)
     visible = catalog.visible(lambda table, column: is_secret(table, column, hidden))
 
-    def found(name: str) -> Iterable[tuple[str, str]]:
+    def columns_of(name: str) -> Iterable[tuple[str, str]]:
         watcher = Watcher(catalog)
-        known = catalog.named(name)
+        known = catalog.stored_name(name)
         if known and catalog.tables[known].view:
             statement = f"SELECT * FROM {quoted(known)}"
             try:
@@ -351,14 +351,14 @@ def view_reads(
                 _refuse_merged(catalog, visible, known, hidden, hide)
         return watcher.reads
 
-    return found
+    return columns_of
 
 
 def _refuse_merged(
     whole: QueriedTables, visible: QueriedTables, view: str, hidden: Hidden, hide: Sequence[str]
 ) -> None:
     """Raise `ProjectError` if a view means something else without the hidden columns."""
-    missing = missing_tables([*visible.virtual.values()], folded(hide))
+    missing = absent_tables([*visible.virtual.values()], folded(hide))
     watcher = Watcher(visible, indexes=frozenset({*visible.virtual} - missing))
     reason = ""
     with closing(empty_database(visible)) as empty:
@@ -378,11 +378,13 @@ def _refuse_merged(
         merged += merged_secrets(tokens, hidden)
         names = {fold(token.name or token.text[1:-1]) for token in tokens} - words
         words |= names
-        waiting += [one for one in map(visible.named, names) if one and visible.tables[one].view]
+        waiting += [
+            one for one in map(visible.stored_name, names) if one and visible.tables[one].view
+        ]
     refused = [one for one in watcher.refused if not one.startswith(USES)]  # functions read nothing
     if not reason and refused:
         reason = f"it {refused[0]}"
-    read = {name for name in map(whole.named, words) if name}
+    read = {name for name in map(whole.stored_name, words) if name}
     reduced = any(
         name not in visible.tables or visible.tables[name].columns != whole.tables[name].columns
         for name in read
@@ -448,7 +450,7 @@ def prepare(
     `hidden` returns whether queries may not see a column of a table. Raises `ProjectError` with
     every problem.
     """
-    catalog = found_catalog(connection) if connection else recorded_catalog(recorded)
+    catalog = open_catalog(connection) if connection else recorded_catalog(recorded)
     visible = catalog.visible(lambda table, column: is_secret(table, column, hidden))
     problems: list[Problem] = []
     prepared: list[PreparedQuery] = []
@@ -512,7 +514,7 @@ class _Preparing:
             raise ProjectError(text) from error
         if verb:
             self._refuse_hidden(verb, named)
-        table = self.catalog.named(named)
+        table = self.catalog.stored_name(named)
         sets = {
             column
             for found, where, column in self.watcher.writes
@@ -578,7 +580,7 @@ class _Preparing:
         views: set[str] = set()
         waiting = {*words, *(fold(table) for table, _ in self.watcher.reads)}
         while waiting:
-            found = {name for name in map(self.catalog.named, waiting) if name} - views
+            found = {name for name in map(self.catalog.stored_name, waiting) if name} - views
             found = {name for name in found if self.catalog.tables[name].view}
             views |= found
             waiting = {
@@ -588,7 +590,7 @@ class _Preparing:
             } - {"", *words}
             words |= waiting
         if {"natural", "using"} & words:
-            for name in filter(None, map(self.catalog.named, words)):
+            for name in filter(None, map(self.catalog.stored_name, words)):
                 self.watcher.reads |= {(name, one) for one, *_ in self.catalog.tables[name].columns}
         read = {table for table, _ in self.watcher.reads}
         for table in {one for one, column in self.watcher.reads if fold(column) == "rowid"}:
@@ -663,7 +665,7 @@ class _Preparing:
     def _write_problems(
         self, verb: str, named: str, catalog: QueriedTables, watcher: Watcher
     ) -> Iterator[Problem]:
-        table = catalog.named(named)
+        table = catalog.stored_name(named)
         sets = {
             column
             for found, where, column in watcher.writes

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         def member(self, column: str, name: str) -> str:
             """Return a member of a JSON object, as text."""
 
-        def named(self, table: str) -> str:
+        def stored_name(self, table: str) -> str:
             """Return the name of a table as text, in the spelling of the database."""
 
         def next_number(self, table: str) -> str:
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
         def may_add(self, database: Snapshot, table: str, /) -> bool:
             """Return whether rows may be added to a table."""
 
-        def may_read(self, database: Snapshot, table: str, column: str, /) -> bool:
+        def can_read(self, database: Snapshot, table: str, column: str, /) -> bool:
             """Return whether a column may be read."""
 
         def naming(self, database: Database, task: int, /) -> tuple[str, list[str]]:
@@ -128,8 +128,8 @@ if TYPE_CHECKING:
         ) -> dict[str, list[Column]]:
             """Return the columns of tables, as `Snapshot.tables` does."""
 
-        def missing_columns(self, connection: Any, reads: Mapping[str, Sequence[str]]) -> list[str]:
-            """Return missing columns, as `Snapshot.missing_columns` does."""
+        def absent_columns(self, connection: Any, reads: Mapping[str, Sequence[str]]) -> list[str]:
+            """Return missing columns, as `Snapshot.absent_columns` does."""
 
         def views_digest(self, connection: Any, names: Iterable[str]) -> str:
             """Return a digest, as `Snapshot.views_digest` does."""
@@ -270,7 +270,7 @@ if TYPE_CHECKING:
             that a CHECK allows, or None) and `generated`.
             """
 
-        def missing_columns(self, reads: Mapping[str, Sequence[str]]) -> list[str]:
+        def absent_columns(self, reads: Mapping[str, Sequence[str]]) -> list[str]:
             """Return, as "table.column", the columns in `reads` that no longer exist."""
 
         def views_digest(self, names: Iterable[str]) -> str:
@@ -408,9 +408,9 @@ class SnapshotBase:
         read = self.catalog.read_tables
         return read(self.connection, also=also, own=TABLES if own is None else own)
 
-    def missing_columns(self: Snapshot, reads: Mapping[str, Sequence[str]]) -> list[str]:
+    def absent_columns(self: Snapshot, reads: Mapping[str, Sequence[str]]) -> list[str]:
         """Return, as "table.column", the columns in `reads` that no longer exist."""
-        return self.catalog.missing_columns(self.connection, reads)
+        return self.catalog.absent_columns(self.connection, reads)
 
     def views_digest(self: Snapshot, names: Iterable[str]) -> str:
         """Return a digest of the views among `names` and the views that they read, or ""."""

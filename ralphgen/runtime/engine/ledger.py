@@ -285,7 +285,7 @@ def open_session(database: Database, session: str, facts: Mapping[str, Any]) -> 
     Updates an existing row: a session that took over a task has one. The caller is in a transaction
     of `database.writing`. Raises KeyError if a name is unknown.
     """
-    names = _known(facts)
+    names = _present_columns(facts)
     places = ", ".join("?" for _ in range(len(names) + 1))
     given = ", ".join(f"{name} = excluded.{name}" for name in names)
     database.change(
@@ -297,7 +297,7 @@ def open_session(database: Database, session: str, facts: Mapping[str, Any]) -> 
 
 def close_session(database: Database, session: str, facts: Mapping[str, Any]) -> None:
     """Store the end of a session, like `open_session`. Does nothing if it has ended already."""
-    names = ", ".join(f"{name} = ?" for name in _known(facts))
+    names = ", ".join(f"{name} = ?" for name in _present_columns(facts))
     database.change(
         f"UPDATE ralphgen_sessions SET {names} WHERE id = ? AND ended IS NULL",
         (*facts.values(), session),
@@ -312,7 +312,7 @@ def charge_session(database: Database, session: str, estimate: float) -> None:
     )
 
 
-def _known(facts: Mapping[str, Any]) -> list[str]:
+def _present_columns(facts: Mapping[str, Any]) -> list[str]:
     unknown = [name for name in facts if name not in SESSION_COLUMNS]
     if unknown:
         raise KeyError(unknown[0])

@@ -155,7 +155,7 @@ def answer(query: Query, found: Iterable[dict[str, Any]], skipped: int, limit: i
     return {"rows": kept}
 
 
-def kept_records(
+def whole_records(
     names: Sequence[str], rows: Iterable[Sequence[Any]], room: int = MOST_BYTES
 ) -> list[dict[str, Any]]:
     """Return rows by column, not shortened; raises `ToolError` beyond `room` bytes."""

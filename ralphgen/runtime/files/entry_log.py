@@ -86,7 +86,7 @@ def write_entry(path: str, entry: str, *, once: bool = False) -> int:
     try:
         if once and _holds(path, entry.partition("] ")[2]):
             return 0
-        return _written(path, f"{entry}\n".encode())
+        return _append_entry(path, f"{entry}\n".encode())
     except OSError as error:
         raise ToolError(_failure(path, "written", error)) from error
 
@@ -194,7 +194,7 @@ def last_entries(window: bytes, first: int, limit: int) -> tuple[int, str, int]:
         pieces.append(piece)
         end = start
     if pieces or not window:
-        return first + end, _shown("".join(reversed(pieces))), len(pieces)
+        return first + end, _printable_text("".join(reversed(pieces))), len(pieces)
     # The end of a text that is longer than a page, from a line's beginning if it can be.
     text = _decoded(window[starts[-1] if starts else 0 :])
     tail = text[-PAGE_CHARACTERS:]
@@ -202,7 +202,11 @@ def last_entries(window: bytes, first: int, limit: int) -> tuple[int, str, int]:
         tail = tail[-(-excess // 6) :]  # JSON spells a character in six at most
     line = tail.find("\n") + 1
     tail = tail[line:] or tail
-    return first + len(window) - len(tail.encode("utf-8", "surrogateescape")), _shown(tail), 0
+    return (
+        first + len(window) - len(tail.encode("utf-8", "surrogateescape")),
+        _printable_text(tail),
+        0,
+    )
 
 
 def without_controls(text: str) -> str:
@@ -268,7 +272,7 @@ def _pattern_of(entry: str) -> bytes:
     return b"^" + re.escape(entry.encode()) + rb"(?:\n(?![ \t])|\Z)"
 
 
-def _written(path: str, entry: bytes) -> int:
+def _append_entry(path: str, entry: bytes) -> int:
     """Add the entry in a single write, on a new line."""
     file = _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
@@ -294,7 +298,7 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _shown(text: str) -> str:
+def _printable_text(text: str) -> str:
     """Return decoded text with U+FFFD for bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 

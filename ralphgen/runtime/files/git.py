@@ -140,7 +140,7 @@ def is_there() -> bool:
     return _program() is not None
 
 
-def listed_settings(output: bytes) -> list[tuple[str, str]]:
+def parse_settings(output: bytes) -> list[tuple[str, str]]:
     """Return the settings that `git config --list -z` prints; one without a value is true."""
     entries = [os.fsdecode(entry).partition("\n") for entry in output.split(b"\0") if entry]
     return [(key, value if end else "true") for key, end, value in entries]
@@ -287,7 +287,7 @@ def _settled(users: bytes, settings: Settings) -> Iterator[tuple[str, str]]:
     The user's programs start in a folder without any file of the project. The repository's settings
     may name programs relative to its main work tree.
     """
-    for key, value in listed_settings(users):
+    for key, value in parse_settings(users):
         if _FILTER.fullmatch(key) or _DRIVER.fullmatch(key):
             yield key, _started_in("GIT_COMMON_DIR", key, value)
     for key, value in settings:

@@ -158,10 +158,10 @@ def tree_files(
     `.ralph` counts except ralphgen's own, and every file that a glob of `protect` matches. A link
     is marked by its target.
     """
-    return marked_files(root, *listed_files(root, rules, protect))
+    return file_marks(root, *counted_files(root, rules, protect))
 
 
-def listed_files(
+def counted_files(
     root: str, rules: Rules | None = None, protect: Sequence[str] = ()
 ) -> tuple[list[str], frozenset[str]]:
     """Return the paths of a work tree that count, sorted, and those whose ticks do not count."""
@@ -175,7 +175,7 @@ def listed_files(
     if database:
         forms |= {f"{database}{end}": form for end, form in _DATABASE.items()}
     for _ in range(TRIES):
-        listed = {*_listed(root, rules)}
+        listed = {*_tree_files(root, rules)}
         if not any(map(_UNFINISHED.fullmatch, listed)):
             break
         time.sleep(TICK / SECOND)  # until it has its name; a leftover of a kill counts
@@ -185,7 +185,7 @@ def listed_files(
     return sorted(names | protected), frozenset(ticked)
 
 
-def marked_files(root: str, names: Iterable[str], ticked: Collection[str]) -> dict[str, str]:
+def file_marks(root: str, names: Iterable[str], ticked: Collection[str]) -> dict[str, str]:
     """Return a mark for the content of each file by its path; ticks in `ticked` do not count."""
     marks = ((path, mark_of(os.path.join(root, path), ticks=path not in ticked)) for path in names)
     return {path: mark for path, mark in marks if mark}
@@ -376,7 +376,7 @@ def _matching(root: str, globs: Sequence[str], rules: Rules | None) -> Iterator[
     wanted: dict[str, list[str]] = {}
     for glob in globs:
         wanted.setdefault(_beginning(glob), []).append(glob)
-    trees = _kept_trees(root, rules) if wanted else set()
+    trees = _agent_worktrees(root, rules) if wanted else set()
     for beginning, fitting in wanted.items():
         is_meant = _any_of(fitting, root)
         for path in _below(root, beginning, every=True, without=trees):
@@ -399,7 +399,7 @@ def protected_changes(
 
 def protected_now(root: str, globs: Sequence[str]) -> dict[str, str]:
     """Return the mark of each protected file, as `protected_files`, ignored or not."""
-    return protected_files(root, globs, marked_files(root, {*_matching(root, globs, None)}, ()))
+    return protected_files(root, globs, file_marks(root, {*_matching(root, globs, None)}, ()))
 
 
 def is_protected(root: str, path: str, globs: Sequence[str]) -> bool:
@@ -591,7 +591,7 @@ def agents_trees(root: str) -> list[str]:
     return sorted(os.path.relpath(top, inside[:-1]) for top in found if top.startswith(inside))
 
 
-def _kept_trees(root: str, rules: Rules | None) -> set[str]:
+def _agent_worktrees(root: str, rules: Rules | None) -> set[str]:
     """Return the paths of the worktrees of agents, which do not belong to a tree."""
     found = agents_trees(root)
     known = found if rules is None else rules["worktrees"]
@@ -625,7 +625,7 @@ def nested_repositories(
     ignored = None if rules is None else rules["ignored"].get("", "")
     folders = {*filter(None, map(_repository_in, _untracked(tree, root, ignored) or ()))}
     folders |= {*_submodules(_tracked(tree, root) or ())}
-    kept = _kept_trees(root, rules)
+    kept = _agent_worktrees(root, rules)
     found = sorted(folders - {*expected} - kept)
     hidden = _ignored_now(tree, root, found) if rules is None else ()
     return [path for path in found if path not in hidden]
@@ -637,7 +637,7 @@ def unlisted_files(root: str, rules: Rules | None = None) -> list[str]:
     These are pipes, sockets and devices, and a `.git` that makes no repository for git. They do not
     count if the rules of the session, or the current ones without a session, ignore them.
     """
-    trees, found, waiting = _kept_trees(root, rules), [], [""]
+    trees, found, waiting = _agent_worktrees(root, rules), [], [""]
     while waiting:
         folder = waiting.pop()
         try:
@@ -716,7 +716,7 @@ def _repository_in(name: str) -> str:
     return name.rstrip("/") if name.endswith("/") else ""
 
 
-def _listed(root: str, rules: Rules | None) -> Iterator[str]:
+def _tree_files(root: str, rules: Rules | None) -> Iterator[str]:
     """Yield the files of a work tree, by path from `root`; below `.ralph`, all of them."""
     tree = repository_of(root)
     if rules is not None and _repository_around(root) != rules["top"]:
@@ -724,7 +724,7 @@ def _listed(root: str, rules: Rules | None) -> Iterator[str]:
     ignored = None if rules is None else rules["ignored"].get("", "")
     untracked = None if tree is None else _untracked(tree, root, ignored)
     tracked = None if tree is None else _tracked(tree, root)
-    trees = _kept_trees(root, rules)
+    trees = _agent_worktrees(root, rules)
     if untracked is None or tracked is None:
         yield from _below(root, "", without={*trees, RALPH})
     else:

@@ -55,9 +55,9 @@ class Texts:
         self.count = 0
         self.tagged = False
         self._known: dict[int, tuple[Any, int]] = {}
-        self.value: Any = None if root is None else self._made(root, 1)[0]
+        self.value: Any = None if root is None else self._construct(root, 1)[0]
 
-    def _made(self, node: Any, depth: int) -> tuple[Any, int]:
+    def _construct(self, node: Any, depth: int) -> tuple[Any, int]:
         """Return the value of a node and its number of levels; an aliased node is made once."""
         self.count += 1
         kind = node.id
@@ -76,7 +76,7 @@ class Texts:
         return made
 
     def _list(self, node: Any, depth: int) -> tuple[Any, int]:
-        pairs = [self._made(item, depth) for item in node.value]
+        pairs = [self._construct(item, depth) for item in node.value]
         return [value for value, _ in pairs], 1 + max([levels for _, levels in pairs], default=0)
 
     def _mapping(self, node: Any, depth: int) -> tuple[Any, int]:
@@ -85,8 +85,8 @@ class Texts:
         for key, item in node.value:
             if key.id != "scalar":
                 raise YamlError("a key must be a string", key.start_mark.line + 1)
-            self._made(key, depth)
-            members[key.value], levels = self._made(item, depth)
+            self._construct(key, depth)
+            members[key.value], levels = self._construct(item, depth)
             deepest = max(deepest, levels)
         return members, deepest + 1
 

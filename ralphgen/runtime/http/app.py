@@ -248,7 +248,7 @@ class HttpApp:
             raise HttpError(405, "only POST is allowed here", allow="POST")
         if not self._rates.takes(claims["jti"]):
             raise HttpError(429, "this session makes too many requests", **{"retry-after": "1"})
-        with self._places.taken(claims["jti"]):
+        with self._places.counted_request(claims["jti"]):
             body = await self._body(headers, receive)
             exchange.unread = False
             if kit is None:
@@ -294,7 +294,7 @@ class HttpApp:
         """Return the session of a token, opened if need be; raises `HttpError` if it cannot."""
         try:
             while True:
-                session = self._sessions.held(kit, token)
+                session = self._sessions.open_session(kit, token)
                 if session is not None and session.is_lost:
                     await self._sessions.drop(kit, token)
                     session = None
@@ -397,13 +397,13 @@ def _check_routing(headers: Headers, frame: dict[str, Any]) -> None:
         wrong = "mcp-protocol-version header does not match the request envelope's protocol version"
     elif routed != method:
         wrong = "mcp-method header does not match the request body's method"
-    elif key and params.get(key) is not None and _named(headers) != params[key]:
+    elif key and params.get(key) is not None and _decoded_name(headers) != params[key]:
         wrong = f"mcp-name header does not match the request body's '{key}' parameter"
     if wrong:
         raise RefusedError(HEADER_MISMATCH, wrong)
 
 
-def _named(headers: Headers) -> str | None:
+def _decoded_name(headers: Headers) -> str | None:
     """Return the text that the header `mcp-name` spells, plain or as `=?base64?…?=`, or None."""
     if ROUTING[2] not in headers:
         return None
@@ -501,7 +501,7 @@ class Places:
         self._taken: dict[str, int] = {}
 
     @contextmanager
-    def taken(self, session: str) -> Iterator[None]:
+    def counted_request(self, session: str) -> Iterator[None]:
         """Count one more request while it is answered; raises `HttpError` if there are too many."""
         number = self._taken.get(session, 0)
         if number >= self._most:

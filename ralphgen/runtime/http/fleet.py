@@ -179,11 +179,11 @@ class Fleet:
             open_session(database, session, facts)
             return session
 
-        known = database.writing(lambda: call.known(session))
+        known = database.writing(lambda: call.session_row(session))
         if known is None:
             wanted = TaskFilter(behind=skipped)
             database.writing(lambda: call.require(host=host))
-            self._reopen_left(call)
+            self._reopen_unqueued_tasks(call)
             taken, is_full = None, database.reading(lambda: len(waiting(database))) >= MOST_WAITING
             if not is_full:
                 taken = claim_next(database, tables, wanted, name, self._lease, self._attempts)
@@ -191,21 +191,21 @@ class Fleet:
                 running = database.reading(lambda: len(live_claims(database)))
                 return {"task": None, "running": running + is_full}
         found = database.writing(lambda: call.own(session))
-        claim = database.writing(lambda: self._held(call, session, found["task_id"]))
+        claim = database.writing(lambda: self._free_claim(call, session, found["task_id"]))
         return self._session(call, found, claim, recipe, brief)
 
-    def _reopen_left(self, call: WorkerCall) -> None:
+    def _reopen_unqueued_tasks(self, call: WorkerCall) -> None:
         """Let the done tasks be pending whose worker was lost before their work entered the queue.
 
         A worker that is back earlier enters its work.
         """
         database = call.database
 
-        def left() -> list[tuple[Any, ...]]:
+        def unqueued_rows() -> list[tuple[Any, ...]]:
             rows = database.rows(_LEFT, [moment()])
             return [row for row in rows if call.status(row[1]) == DONE]
 
-        for session, task in database.reading(left):
+        for session, task in database.reading(unqueued_rows):
             status = end_claim(
                 *(database, call.workspace.tables, session, task, NOT_ENTERED),
                 attempts=self._attempts,
@@ -296,7 +296,7 @@ class Fleet:
             call.require()
             row = call.own(session)
             task = row["task_id"]
-            self._held(call, session, task)
+            self._free_claim(call, session, task)
             checks = {one["name"]: one for one in checks_for(done, row["discipline"])}
             if unknown := sorted(runs.keys() - checks.keys()):
                 raise HttpError(400, f"no check of this task: {unknown[0][:100]}")
@@ -340,7 +340,7 @@ class Fleet:
             if recorded is None or recorded.tree not in ("", tree):
                 raise HttpError(409, "this session has not closed its task with this tree")
             if session not in entered_sessions(database):
-                self._held(call, session, task)
+                self._free_claim(call, session, task)
             facts = {"work": commit, "target": target, "task": task, "session": session}
             try:
                 return {"number": enter(database, **facts, worker=call.worker, tree=tree)}
@@ -580,7 +580,7 @@ class Fleet:
         call.database.writing(lambda: close_session(call.database, session, facts))
         return {"status": status}
 
-    def _held(self, call: WorkerCall, session: str, task: int) -> Claim:
+    def _free_claim(self, call: WorkerCall, session: str, task: int) -> Claim:
         """Return the claim of a session, which no process holds; raises `HttpError` without it."""
         claim = claim_of(call.database, task)
         if claim is None or claim.session != session:
@@ -591,13 +591,13 @@ class Fleet:
 
     def _base(self, call: WorkerCall) -> str | None:
         """Return the commit that is checked out in the project here, or None."""
-        return self._said(call, "rev-parse", "--verify", "--quiet", "HEAD") or None
+        return self._git_output(call, "rev-parse", "--verify", "--quiet", "HEAD") or None
 
     def _branch(self, call: WorkerCall) -> str:
         """Return the branch that is checked out in the project here, empty if there is none."""
-        return self._said(call, "symbolic-ref", "--quiet", "--short", "HEAD")
+        return self._git_output(call, "symbolic-ref", "--quiet", "--short", "HEAD")
 
-    def _said(self, call: WorkerCall, *words: str) -> str:
+    def _git_output(self, call: WorkerCall, *words: str) -> str:
         """Return the output of git in the project here, empty if it fails."""
         from ..files.checkout import TreeError, TreeGit
         from ..files.main_tree import repository_of
@@ -663,7 +663,7 @@ class WorkerCall:
         if runner_of(self.database, target) != self.owner:
             raise HttpError(409, "this worker does not run the merge queue")
 
-    def known(self, session: str) -> Facts | None:
+    def session_row(self, session: str) -> Facts | None:
         """Return the row of a session, None if there is none."""
         return (
             self.database.record("SELECT * FROM ralphgen_sessions WHERE id = ?", [session]) or None
@@ -671,7 +671,7 @@ class WorkerCall:
 
     def own(self, session: str) -> Facts:
         """Return the row of one of the worker's sessions."""
-        row = self.known(session)
+        row = self.session_row(session)
         if row is None or row["worker"] != self.worker:
             raise HttpError(409, "this worker has no such session")
         return row

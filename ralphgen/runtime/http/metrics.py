@@ -142,7 +142,7 @@ class Readiness:
         """
         if time.monotonic() > self._until and self._looking.acquire(blocking=False):
             try:
-                self._problem = self._found()
+                self._problem = self._metrics_address()
                 self._until = time.monotonic() + KEPT
             finally:
                 self._looking.release()
@@ -154,7 +154,7 @@ class Readiness:
             while self._held:
                 self._held.popitem()[1].workspace.close()
 
-    def _found(self) -> str:
+    def _metrics_address(self) -> str:
         try:
             if policy_digest(self._kits.folder) != self._policy:
                 return "the server was regenerated after it started: restart it"

@@ -242,10 +242,10 @@ class OpenSession:
         except DeferError:
             reads = self.handlers.only_reads(request.method, params)
             call = self.waited(lambda: method(params), reads=reads)
-            return await self._unless_left(call, request.identity, receive)
+            return await self._until_disconnect(call, request.identity, receive)
         if isinstance(begun, DeferredResult):
             call = self.waited(lambda: begun, reads=True, uses_workspace=False)
-            return await self._unless_left(call, request.identity, receive)
+            return await self._until_disconnect(call, request.identity, receive)
         return begun
 
     def cancel(self, identity: int | str) -> None:
@@ -253,10 +253,13 @@ class OpenSession:
         if identity in self._waiting:
             self._waiting[identity].cancel()
 
-    async def _unless_left(
+    async def _until_disconnect(
         self, call: Awaitable[dict[str, Any]], identity: int | str, receive: Receive
     ) -> dict[str, Any]:
-        waiting, gone = asyncio.ensure_future(call), asyncio.ensure_future(_gone(receive))
+        waiting, gone = (
+            asyncio.ensure_future(call),
+            asyncio.ensure_future(_wait_for_disconnect(receive)),
+        )
         self._waiting[identity] = waiting
         try:
             await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -324,7 +327,7 @@ class OpenSessions:
         """Return how many are open."""
         return len(self._open)
 
-    def held(self, kit: str, token: str) -> OpenSession | None:
+    def open_session(self, kit: str, token: str) -> OpenSession | None:
         """Return the session of a token if it is open."""
         found = self._open.pop((kit, token), None)
         if found is not None:
@@ -336,7 +339,7 @@ class OpenSessions:
         key = (kit, token)
         task = self._opening.get(key)
         if task is None:
-            task = asyncio.create_task(self._made(key, claims))
+            task = asyncio.create_task(self._create_session(key, claims))
             self._opening[key] = task
         return await asyncio.shield(task)
 
@@ -351,7 +354,7 @@ class OpenSessions:
         while self._open:
             await self._open.pop(next(iter(self._open))).close()
 
-    async def _made(self, key: tuple[str, str], claims: Mapping[str, Any]) -> OpenSession:
+    async def _create_session(self, key: tuple[str, str], claims: Mapping[str, Any]) -> OpenSession:
         try:
             await self._place()
             self._making += 1
@@ -386,7 +389,7 @@ class OpenSessions:
         return self._kits.handlers(kit, claims)
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     """Wait until a client whose request has come has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -129,7 +129,7 @@ def _read_rows(
         rows = statements.read_records(database, sql, values, MOST_ROWS + 1, tool.hide)
         return [{name: _json_value(value) for name, value in row.items()} for row in rows]
 
-    found: list[dict[str, Any]] = _own_errors_named(database.reading, work)
+    found: list[dict[str, Any]] = _with_tool_name_in_errors(database.reading, work)
     if len(found) > MOST_ROWS:
         raise ToolError(f"there are more than {MOST_ROWS:,} rows: ask for fewer with LIMIT")
     return found
@@ -159,11 +159,11 @@ def _write_rows(
             return database.writing(write)
         return by_rules(workspace, {"write": write})
 
-    done: dict[str, Any] = _own_errors_named(transaction, work)
+    done: dict[str, Any] = _with_tool_name_in_errors(transaction, work)
     return done
 
 
-def _own_errors_named(
+def _with_tool_name_in_errors(
     transaction: Callable[[Callable[[], Any]], Any], work: Callable[[], Any]
 ) -> Any:
     """Return the result of a transaction; its refusal quotes an error in the tool's own SQL."""

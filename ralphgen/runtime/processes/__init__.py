@@ -353,7 +353,7 @@ class Stop:
         with self._lock:
             self._deadline = min(self._deadline, time.monotonic() + grace)
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Return the seconds left for an end without force; negative when they are over."""
         return self._deadline - time.monotonic()
 
@@ -760,7 +760,7 @@ class Jobs:
             return
         stop.how = "failed"
         try:
-            end_groups([job.group], mark_of(job.group.token), stop.left)
+            end_groups([job.group], mark_of(job.group.token), stop.remaining_seconds)
         finally:
             self._let_go(job)
         if job.group.gone.is_open:

@@ -54,7 +54,7 @@ def reach(leaders: set[int], mark: bytes, number: int) -> bool:
         _signal(group, number)
     others = [pid for pid, _, session, marked in table if marked and session not in leaders]
     for pid in others:
-        _signal_marked(pid, mark, number)
+        _signal_process(pid, mark, number)
     return bool(groups or others)
 
 
@@ -122,7 +122,7 @@ def _signal(group: int, number: int) -> bool:
     return True
 
 
-def _signal_marked(pid: int, mark: bytes, number: int) -> None:
+def _signal_process(pid: int, mark: bytes, number: int) -> None:
     """Send a signal to a process, unless its id has become that of one without the mark."""
     try:
         process = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None

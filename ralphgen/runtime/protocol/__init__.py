@@ -6,7 +6,7 @@ request carries an envelope in `_meta`. The first request decides.
 
 from __future__ import annotations
 
-from ..encoding import NESTED, JsonReader, too_deep, write_json, written_number
+from ..encoding import NESTED, JsonReader, parse_number, too_deep, write_json
 from ..errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RefusedError
 
 TYPE_CHECKING = False
@@ -298,7 +298,7 @@ class RequestReader:
         if method == CALL and self._asks is not None:
             plain["asks"] = self._asks
         token = (params.get("_meta") or {}).get("progressToken")
-        return RpcRequest(identity, method, plain, self._known(method), token)
+        return RpcRequest(identity, method, plain, self._stateless_result(method), token)
 
     def _stateless(
         self, identity: int | str, method: str, params: dict[str, Any], meta: Any
@@ -312,7 +312,7 @@ class RequestReader:
             identity,
             method,
             plain,
-            self._known(method),
+            self._stateless_result(method),
             meta.get("progressToken"),
             takes_tasks=takes_tasks(capabilities),
             modern=True,
@@ -353,7 +353,7 @@ class RequestReader:
             "serverInfo": self._about,
         }
 
-    def _known(self, method: str) -> dict[str, Any] | None:
+    def _stateless_result(self, method: str) -> dict[str, Any] | None:
         """Return the result of a request that needs no look at the project, else None."""
         if method == "ping":
             return {}
@@ -468,4 +468,4 @@ def _check_envelope(meta: Any) -> None:
         raise unsupported(version)
 
 
-_PLAIN_READER = JsonReader(real=written_number)
+_PLAIN_READER = JsonReader(real=parse_number)

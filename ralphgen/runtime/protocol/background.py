@@ -348,7 +348,7 @@ class LongCall:
             if self.call is not None:
                 self.call.identity = None  # the request has its answer
             try:
-                self._send(self.request, {"resultType": "task", **self._told()})
+                self._send(self.request, {"resultType": "task", **self._task_state()})
             except OSError:
                 return  # the client is gone, which the reading thread notices
 
@@ -368,10 +368,10 @@ class LongCall:
             if self.status == WORKING:
                 self._message, self._updated = message, _moment()
 
-    def seen(self) -> dict[str, Any]:
+    def state(self) -> dict[str, Any]:
         """Return the current state of the task, with its outcome."""
         with self._lock:
-            return {**self._told(), **self._facts}
+            return {**self._task_state(), **self._facts}
 
     def cancel(self) -> None:
         """Abandon the call, if it is not over."""
@@ -402,7 +402,7 @@ class LongCall:
         self.status, self._facts, self._message = status, facts, message
         self._updated, self._ended = _moment(), time.monotonic()
 
-    def _told(self) -> dict[str, Any]:
+    def _task_state(self) -> dict[str, Any]:
         lifetime = int((self._ended - self._begun + KEEP_TASK) * 1000) if self._ended else None
         told = {
             "taskId": self.handle,
@@ -451,7 +451,7 @@ class LongCalls:
                 INVALID_PARAMS, text, "Send an object with each answer under the id of its question"
             )
         if request.method == "tasks/get":
-            return task.seen()
+            return task.state()
         if request.method == "tasks/cancel":
             task.cancel()
         return {}  # to an update too: no task waits for anything that a client could tell
@@ -653,7 +653,7 @@ class Subscriptions:
         try:
             found = guarded(self._name, "updates", lambda _: look())(params)
             with self._telling:
-                known = self._wanted()
+                known = self._required_abilities()
                 self._seen.update({uri: found[uri] for uri in uris if uri not in known})
                 self._streams[stream] = [*dict.fromkeys((*self._streams.get(stream, ()), *uris))]
                 if stream is not None:
@@ -675,7 +675,7 @@ class Subscriptions:
                 else:
                     notices.wait(LOOK_INTERVAL)
                 with self._telling:
-                    self._watching = bool(self._wanted())
+                    self._watching = bool(self._required_abilities())
                     if not self._watching:
                         return
                 try:
@@ -698,13 +698,13 @@ class Subscriptions:
         """Return the URIs with listeners that read differently since they were last seen."""
         with self._looking:
             with self._telling:
-                uris = self._wanted()
+                uris = self._required_abilities()
             found = guarded(self._name, "updates", lambda _: self._look(uris))({})
             changed = [uri for uri, digest in found.items() if self._seen[uri] != digest]
             self._seen.update({uri: found[uri] for uri in changed})
         return changed
 
-    def _wanted(self) -> list[str]:
+    def _required_abilities(self) -> list[str]:
         return [*dict.fromkeys(uri for uris in self._streams.values() for uri in uris)]
 
     def _tell(self, method: str, stream: int | str | None, params: dict[str, Any]) -> None:

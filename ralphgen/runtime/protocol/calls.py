@@ -32,7 +32,7 @@ from ..errors import (
     log,
     log_exception,
 )
-from ..kit import named
+from ..kit import import_name
 from ..statements import in_child
 from . import half_pair, refusal_line, refuse_cursor
 
@@ -243,7 +243,7 @@ def get_prompt(
 
 def list_resources(params: Params, kit: Kit, workspace: Any) -> Answer:
     """Return a page of the kit's resources."""
-    entries, cursor = kit.import_resources().listed(workspace, params.get("cursor"))
+    entries, cursor = kit.import_resources().list_page(workspace, params.get("cursor"))
     return {"resources": entries, **({"nextCursor": cursor} if cursor else {})}
 
 
@@ -285,7 +285,7 @@ def complete(
 
 def list_skills(params: Params, *skill: Any) -> Answer:
     """Return the kit's Agent Skill."""
-    return _served(*skill).listed(params)
+    return _served(*skill).list_skills(params)
 
 
 def get_skill(params: Params, *skill: Any) -> Answer:
@@ -315,7 +315,7 @@ def _served(kit: Kit, key: str, tools: Mapping[str, Tool], made: list[ServedSkil
 
 
 def _prompts(kit: Kit, session: Session, tools: Sequence[Tool]) -> Mapping[str, Prompt]:
-    made = named(kit.prompts)(session, tools) if kit.prompts else ()
+    made = import_name(kit.prompts)(session, tools) if kit.prompts else ()
     return {prompt.name: prompt for prompt in made}
 
 
@@ -382,7 +382,7 @@ class ServedSkill:
         entry = {"uri": f"{place}/{TEXT}", "frontmatter": front, "resources": files}
         self._entries = {f"{place}/{TEXT}": entry}
 
-    def listed(self, params: Params) -> dict[str, Any]:
+    def list_skills(self, params: Params) -> dict[str, Any]:
         """Return the result of `skills/list`."""
         refuse_cursor(params)
         return {"skills": [*self._entries.values()]}
@@ -480,12 +480,12 @@ def _steps(steps: Sequence[Mapping[str, Any]], tools: Mapping[str, Tool]) -> Ite
                 value is None or value in properties[name].get("enum", (value,))
                 for name, value in given.items()
             ):
-                spelled = ", ".join(_given(name, value) for name, value in given.items())
+                spelled = ", ".join(_type_name(name, value) for name, value in given.items())
                 called = f"`{step['tool']}` with {spelled}" if given else f"`{step['tool']}`"
                 yield f"{called}: {text[0].lower()}{text[1:]}"
 
 
-def _given(name: str, value: str | bool | None) -> str:
+def _type_name(name: str, value: str | bool | None) -> str:
     if value is None:
         return f"`{name}`"
     return f"`{name}` `{value if isinstance(value, str) else write_json(value)}`"
@@ -605,20 +605,20 @@ def described(handlers: Handlers, seen: Sequence[Tool]) -> str:
     A kit with a brief adds `brief`. Raises `StartError` if a prompt or the brief cannot be made.
     """
 
-    def told_by(method: str, params: dict[str, str]) -> dict[str, Any]:
+    def answer_to(method: str, params: dict[str, str]) -> dict[str, Any]:
         return settled(handlers.methods[method](params))
 
-    prompts = told_by("prompts/list", {})["prompts"] if "prompts/list" in handlers.methods else []
+    prompts = answer_to("prompts/list", {})["prompts"] if "prompts/list" in handlers.methods else []
     try:
-        texts = [told_by("prompts/get", {"name": prompt["name"]}) for prompt in prompts]
+        texts = [answer_to("prompts/get", {"name": prompt["name"]}) for prompt in prompts]
         make = handlers.kit.brief
-        brief = {"brief": named(make)(handlers.workspace, seen)} if make else {}
+        brief = {"brief": import_name(make)(handlers.workspace, seen)} if make else {}
     except (RefusedError, ToolError) as error:
         raise StartError(str(error)) from error
     told = [
         {**prompt, "text": text["messages"][0]["content"]["text"]}
         for prompt, text in zip(prompts, texts, strict=True)
     ]
-    tools = told_by("tools/list", {})["tools"]
+    tools = answer_to("tools/list", {})["tools"]
     facts = {"tools": tools, "instructions": handlers.instructions, "prompts": told, **brief}
     return json.dumps(facts) + "\n"

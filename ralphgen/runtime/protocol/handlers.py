@@ -11,7 +11,7 @@ from ..errors import (
     ToolError,
     log_exception,
 )
-from ..kit import named
+from ..kit import import_name
 from . import TASK_METHODS, TASKS_EXTENSION, refuse_cursor
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ def tool_methods(
         if kit.answers and kit.is_structured(session):
             from .answers import add_schemas
 
-            add_schemas(entries, named(kit.answers))
+            add_schemas(entries, import_name(kit.answers))
         return {"tools": entries}
 
     def call_tool(params: Params) -> Answer:

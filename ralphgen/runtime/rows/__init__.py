@@ -124,7 +124,7 @@ class RowTable:
             for name, kind in self.columns.items()
         )
 
-    def shown(self, row: Sequence[Any]) -> dict[str, Any]:
+    def row_as_json(self, row: Sequence[Any]) -> dict[str, Any]:
         """Return a row read with `selected` as JSON, without empty fields."""
         record: dict[str, Any] = {}
         unreadable: dict[str, Any] = {}
@@ -133,12 +133,12 @@ class RowTable:
                 continue
             field = self._fields[column]
             try:
-                record[field] = _shown(kind, value)
+                record[field] = _json_value(kind, value)
             except (ValueError, RecursionError):
                 unreadable[field] = value
         return {**record, "unreadable": unreadable} if unreadable else record
 
-    def given_key(self, database: Database, arguments: Mapping[str, Any]) -> list[Any]:
+    def key_values(self, database: Database, arguments: Mapping[str, Any]) -> list[Any]:
         """Return the key values of a call, in column order.
 
         Raises `ToolError` if a column cannot store a value.
@@ -152,7 +152,7 @@ class RowTable:
         """Return the condition that a row has a given key."""
         return " AND ".join(map(self.is_value, self.key))
 
-    def spelled_key(self, values: Sequence[Any]) -> dict[str, Any]:
+    def key_by_argument(self, values: Sequence[Any]) -> dict[str, Any]:
         """Return the values of a key by argument name."""
         return {self._fields[name]: value for name, value in zip(self.key, values, strict=True)}
 
@@ -228,7 +228,7 @@ def _array(items: Sequence[Any]) -> str:
     return "{" + ",".join(f'"{text}"' for text in escaped) + "}"
 
 
-def _shown(kind: str, value: Any) -> Any:
+def _json_value(kind: str, value: Any) -> Any:
     """Return a stored value as JSON; raises `ValueError` if a JSON column holds invalid JSON."""
     if kind == BLOB:
         return {"bytes": value}

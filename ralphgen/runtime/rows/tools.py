@@ -50,7 +50,7 @@ LISTED_VALUES = 20  # values in a refusal
 NAMED = 1_000  # values to compare when looking for the nearest one
 
 
-def refuse_missing(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:
+def require_references(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:
     """Raise `ToolError`, with the existing values, if a row would refer to a missing row.
 
     `values` has the written columns. The database itself checks foreign keys with only some of
@@ -207,8 +207,8 @@ def getting(table: RowTable) -> Run:
     """Return the tool that reads one row."""
 
     def run(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
-        key = table.given_key(rows.database, arguments)
-        return rows.snapshot(lambda: fitted(found_row(rows.database, table, key)))
+        key = table.key_values(rows.database, arguments)
+        return rows.snapshot(lambda: fitted(find_row(rows.database, table, key)))
 
     return run
 
@@ -220,8 +220,8 @@ def creating(table: RowTable) -> Run:
     def create(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
 
         values = {**table.stored(rows.database, arguments), **table.own_row(rows.session)}
-        refuse_missing(rows.database, table, values)
-        _refuse_taken(rows.database, table, values)
+        require_references(rows.database, table, values)
+        _refuse_duplicate_key(rows.database, table, values)
         columns = ", ".join(map(quoted, values))
         marks = ", ".join("?" * len(values))
         new = f"({columns}) VALUES ({marks})" if values else "DEFAULT VALUES"
@@ -231,7 +231,7 @@ def creating(table: RowTable) -> Run:
         made = alone(rows.database, table, lambda: rows.database.change_rows(sql, given), new=1)
         if not made:
             raise ToolError(f"the database did not insert this {table.words}: {REJECTED}")
-        return table.spelled_key(made[0])
+        return table.key_by_argument(made[0])
 
     return _writing(create, table, f"create_{table.noun}")
 
@@ -241,14 +241,14 @@ def updating(table: RowTable) -> Run:
     """Return the tool that updates fields of a row and answers which of them changed."""
 
     def update(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
-        key, own = _given_row(rows, table, arguments)
+        key, own = _key_and_values(rows, table, arguments)
         stored = table.stored(rows.database, arguments)
         given = {**stored, **table.cleared(arguments.get("clear", ()), arguments)}
         fixed = {*table.key, *own}
         changed = _changed(
             rows.database, table, key, {one: given[one] for one in given if one not in fixed}
         )
-        return {**table.spelled_key(key), "changed": changed}
+        return {**table.key_by_argument(key), "changed": changed}
 
     return _writing(update, table, f"update_{table.noun}")
 
@@ -259,22 +259,22 @@ def deleting(table: RowTable) -> Run:
 
     def delete(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
 
-        key, own = _given_row(rows, table, arguments)
+        key, own = _key_and_values(rows, table, arguments)
         refuse_needed(rows.database, table, key, is_bound=bool(own))
         if not rows.database.change(f"DELETE FROM {table.quoted} WHERE {table.is_key()}", key):
             raise ToolError(f"the database did not delete this {table.words}: {REJECTED}")
-        return {"deleted": table.spelled_key(key)}
+        return {"deleted": table.key_by_argument(key)}
 
     return _writing(delete, table, f"delete_{table.noun}")
 
 
-def found_row(database: Database, table: RowTable, key: Sequence[Any]) -> dict[str, Any]:
+def find_row(database: Database, table: RowTable, key: Sequence[Any]) -> dict[str, Any]:
     """Return a row with this key, not shortened; raises `ToolError` if there is none."""
     sql = f"SELECT {table.selected()} FROM {table.quoted} WHERE {table.is_key()}"
     row = database.row(sql, key)
     if row is None:
-        raise _missing(database, table, key)
-    return table.shown(row)
+        raise _missing_key_error(database, table, key)
+    return table.row_as_json(row)
 
 
 def _writing(run: Run, table: RowTable, tool: str) -> Run:
@@ -315,7 +315,7 @@ def _page(database: Database, table: RowTable, arguments: Mapping[str, Any]) -> 
         "LIMIT ? OFFSET ?",
         [*values, limit + 1, first],
     )
-    records = [table.shown(row) for row in found]
+    records = [table.row_as_json(row) for row in found]
     cursors = range(first + 1, first + len(records) + 1)
     return page(table.listed.removeprefix("list_"), records, cursors, limit=limit, total=total)
 
@@ -352,7 +352,7 @@ def _changed(
     """Store the values in a row; return the changed fields, sorted."""
     if not values:
         raise ToolError("nothing to change: give at least one field")
-    refuse_missing(database, table, values)
+    require_references(database, table, values)
     opaque = [one for one in values if table.columns[one] in (ANY, OPAQUE, JSON, LIST)]
     texts = {one: database.sql.comparable(table.column(one)) for one in opaque}
     tests = ", ".join(
@@ -376,18 +376,18 @@ def _changed(
     return sorted(table.field(column) for column in new)
 
 
-def _given_row(
+def _key_and_values(
     rows: Rows, table: RowTable, arguments: Mapping[str, Any]
 ) -> tuple[Sequence[Any], Mapping[str, int | str]]:
     """Return the key of a call, and the session's values of the bound columns.
 
     Raises `ToolError` if no row has this key, or if the row does not belong to the session.
     """
-    key, own = table.given_key(rows.database, arguments), table.own_row(rows.session)
+    key, own = table.key_values(rows.database, arguments), table.own_row(rows.session)
     columns = ", ".join(map(table.column, own)) or "1"
     row = rows.database.row(f"SELECT {columns} FROM {table.quoted} WHERE {table.is_key()}", key)
     if row is None:
-        raise _missing(rows.database, table, key)
+        raise _missing_key_error(rows.database, table, key)
     for (column, mine), value in zip(own.items(), row, strict=False):
         if value is None or str(value) != str(mine):
             raise ToolError(
@@ -397,19 +397,19 @@ def _given_row(
     return key, own
 
 
-def _refuse_taken(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:
+def _refuse_duplicate_key(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:
     """Raise `ToolError` if the key of a new row is taken: a REPLACE would delete the old row."""
     key = [values.get(column) for column in table.key]
     if None in key:
         return
     if database.row(f"SELECT 1 FROM {table.quoted} WHERE {table.is_key()}", key) is not None:
-        told = shortened(key[0] if len(key) == 1 else table.spelled_key(key))
+        told = shortened(key[0] if len(key) == 1 else table.key_by_argument(key))
         raise ToolError(f"the {table.words} {told} already exists")
 
 
-def _missing(database: Database, table: RowTable, key: Sequence[Any]) -> ToolError:
+def _missing_key_error(database: Database, table: RowTable, key: Sequence[Any]) -> ToolError:
     """Return the error for a missing key, with the nearest existing one."""
-    named = table.spelled_key(key)
+    named = table.key_by_argument(key)
     told = shortened(key[0] if len(key) == 1 else named)
     text = f"there is no {table.words} {told}"
     if len(key) == 1 and isinstance(key[0], str):
@@ -440,13 +440,13 @@ def reading(table: RowTable) -> AnyRun:
         texts = [decode_segment(uri, part) for part in arguments["parts"]]
         key = _key(workspace, table, arguments["tool"], texts)
 
-        def found() -> dict[str, Any]:
+        def stored_row() -> dict[str, Any]:
             try:
-                return fitted(found_row(workspace.database, table, key))
+                return fitted(find_row(workspace.database, table, key))
             except ToolError as error:
                 raise NotThereError(str(error)) from error
 
-        row = workspace.snapshot(found)
+        row = workspace.snapshot(stored_row)
         return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
     return run
@@ -485,7 +485,7 @@ def _key(workspace: Any, table: RowTable, tool: str, texts: Sequence[str]) -> li
     try:
         for argument, own in workspace.session.bound_arguments(tool).items():
             own.refuse_another(argument, arguments.get(argument))
-        return table.given_key(workspace.database, arguments)
+        return table.key_values(workspace.database, arguments)
     except ToolError as error:
         raise NotThereError(str(error)) from error
 
@@ -541,13 +541,13 @@ class RowResources:
                 "description": f"A row of {name.replace('_', ' ')}, as {_tool(table)} answers it.",
                 "mimeType": MEDIA_TYPE,
             }
-            for name, table in self._seen(workspace)
+            for name, table in self._readable_tables(workspace)
         ]
         return [*self._own.templates(workspace), *own]
 
-    def listed(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
+    def list_page(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
         """Return the list of the kit, without table rows: there may be too many."""
-        return self._own.listed(workspace, cursor)
+        return self._own.list_page(workspace, cursor)
 
     def read(self, workspace: Any, uri: str) -> tuple[str, str] | DeferredResult:
         """Return the media type and the text of a resource, or a deferred result with both.
@@ -561,7 +561,7 @@ class RowResources:
         from ..values import shortened
 
         name, *parts = uri.removeprefix(beginning).split("/")
-        table = dict(self._seen(workspace)).get(name)
+        table = dict(self._readable_tables(workspace)).get(name)
         if table is None or len(parts) != len(table.key):
             raise NotThereError(f"no resource {shortened(uri)}")
         text = reading(table)(workspace, {"tool": _tool(table), "uri": uri, "parts": parts})
@@ -572,7 +572,7 @@ class RowResources:
         self, workspace: Any, template: str | None, argument: str, value: str
     ) -> list[str] | DeferredResult:
         """Return the key values that start with `value`, or the completions of the kit."""
-        for name, table in self._seen(workspace):
+        for name, table in self._readable_tables(workspace):
             variables = _variables(table)
             if template == _template(workspace, name, table) and argument in variables:
                 column = table.key[variables.index(argument)]
@@ -593,7 +593,7 @@ class RowResources:
         """Return a waiter for writes of others, or None if the kit has none."""
         return self._own.notices(workspace)
 
-    def _seen(self, workspace: Any) -> Iterator[tuple[str, RowTable]]:
+    def _readable_tables(self, workspace: Any) -> Iterator[tuple[str, RowTable]]:
         """Yield the tables with a get tool in this session, and their names in URIs."""
         for name, table in self._tables.items():
             if _tool(table) in workspace.session.enabled:

@@ -31,7 +31,7 @@ def in_child(make: Make) -> Make:
     each call; an object without has 20.
     """
 
-    def made(about: Any) -> Callable[[Any, dict[str, Any]], dict[str, Any] | DeferredResult]:
+    def create(about: Any) -> Callable[[Any, dict[str, Any]], dict[str, Any] | DeferredResult]:
         def call(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any] | DeferredResult:
             from .calls import begin
 
@@ -39,5 +39,5 @@ def in_child(make: Make) -> Make:
 
         return call
 
-    vars(made)["make"] = make  # for the child
-    return made
+    vars(create)["make"] = make  # for the child
+    return create

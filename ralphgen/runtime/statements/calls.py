@@ -95,7 +95,7 @@ def _outcome(workspace: Any, call: dict[str, Any]) -> dict[str, Any]:
         return {"failed": True}
 
 
-def made_of(make: Callable[[Any], Any], about: Any) -> tuple[Any, ...]:
+def recreation_values(make: Callable[[Any], Any], about: Any) -> tuple[Any, ...]:
     """Return plain values for a child to recreate the tool that `make` returns here."""
     kind = type(about)
     slots = {slot: getattr(about, slot) for slot in kind.__slots__}
@@ -288,7 +288,7 @@ class StatementProcesses:
         while True:
             if call.is_left:
                 raise ToolError(CANCELLED)
-            left = call.left()
+            left = call.remaining_seconds()
             if left <= 0:
                 raise ToolError(BUSY)
             try:
@@ -405,7 +405,7 @@ class StatementCall:
 
         self._seconds = float(getattr(about, "seconds", USUAL_LIMIT))
         self._took_too_long = str(getattr(about, "took_too_long", ""))
-        self._request = {"make": made_of(make, about), "arguments": arguments}
+        self._request = {"make": recreation_values(make, about), "arguments": arguments}
         self._begun = time.monotonic()
         self._child: StatementProcess | None = None
         self._children = children
@@ -415,7 +415,7 @@ class StatementCall:
         self.is_left = False
         self._before, children.latest = children.latest, self
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Return the remaining seconds of its limit."""
         return self._begun + self._seconds - time.monotonic()
 
@@ -493,7 +493,7 @@ class StatementCall:
             self._child = child
             if self.is_left:
                 child.interrupt()
-        child.send({**self._request, "seconds": max(self.left(), QUICK_WAIT)})
+        child.send({**self._request, "seconds": max(self.remaining_seconds(), QUICK_WAIT)})
 
     def _ended(self, code: int | None) -> str:
         """Return why the process has ended."""

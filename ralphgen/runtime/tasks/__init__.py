@@ -70,7 +70,7 @@ class StoredTable:
         """Return whether the project's table has this column."""
         return column in self.columns
 
-    def chosen(self, columns: Iterable[str]) -> list[str]:
+    def available_columns(self, columns: Iterable[str]) -> list[str]:
         """Return the columns that the table has, in the given order."""
         return [column for column in columns if column in self.columns]
 
@@ -129,7 +129,7 @@ class StoredTable:
 
     def insert(self, database: Database, values: Mapping[str, Any]) -> int:
         """Add a row, ignoring values without a column; return its number."""
-        columns = self.chosen(values)
+        columns = self.available_columns(values)
         names = ", ".join(quoted(column) for column in columns)
         marks = ", ".join("?" * len(columns))
         number = database.sql.returning("id") if "id" in self else ""
@@ -142,7 +142,7 @@ class StoredTable:
         self, database: Database, key: str, identity: object, values: Mapping[str, Any]
     ) -> None:
         """Update the row whose `key` column is `identity`, ignoring values without a column."""
-        columns = self.chosen(values)
+        columns = self.available_columns(values)
         settings = ", ".join(f"{quoted(column)} = ?" for column in columns)
         sql = f"UPDATE {self.quoted} SET {settings} WHERE {quoted(key)} = ?"
         stored = [self._storable(column, values[column]) for column in columns]
@@ -200,11 +200,11 @@ def refuse_unknown(database: Snapshot, table: StoredTable, name: str, argument: 
 
     names = row_names(database, table)
     near = nearest(name, names)
-    hint = f": did you mean {shortened(near)}?" if near else _listed(names)
+    hint = f": did you mean {shortened(near)}?" if near else _name_list(names)
     raise ToolError(f"there is no {argument} {shortened(name)}{hint}")
 
 
-def _listed(names: list[str]) -> str:
+def _name_list(names: list[str]) -> str:
     if not names:
         return ": there is none yet"
     from ..values import shortened

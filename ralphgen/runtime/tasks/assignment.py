@@ -184,7 +184,7 @@ def _journal(database: Database, session: str, task: int, what: str) -> None:
 
 def _free_status(database: Database, tables: Tables, task: int, claim: Claim | None) -> str:
     """Return the status of a task that may be begun now; empty if it may not."""
-    columns = tables.tasks.chosen(["status", "depends_on"])
+    columns = tables.tasks.available_columns(["status", "depends_on"])
     row = database.row(tables.tasks.select(columns, "WHERE id = ?"), [task])
     if row is None or (claim is not None and is_live(claim)):
         return ""

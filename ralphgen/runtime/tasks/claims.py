@@ -247,7 +247,7 @@ def hold(database: Database, task: int, process: tuple[object, ...]) -> None:
     database.change(f"UPDATE ralphgen_claims SET {names} WHERE task_id = ?", [*process, task])
 
 
-def refuse_lost(database: Database, task: int, session: str, token: int) -> None:
+def require_claim(database: Database, task: int, session: str, token: int) -> None:
     """Raise `ToolError` with the reason if a session has lost its claim; in a transaction.
 
     A session that released its task by closing it may write until another session claims the task.
@@ -501,7 +501,7 @@ def ready(database: Snapshot, tables: Tables) -> list[Order]:
     """
     tasks = tables.tasks
     held, left_behind = _holders(database, tables)
-    columns = tasks.chosen(["id", "status", "priority", "depends_on"])
+    columns = tasks.available_columns(["id", "status", "priority", "depends_on"])
     every = database.each(tasks.select(columns))
     rows = [dict(zip(columns, row, strict=True)) for row in every]
     if len(rows) > MANY:
@@ -765,7 +765,7 @@ def unmerged_tasks(
     from ..engine.ledger import NOT_MERGED, UNMERGED, WAITING
 
     # The login of a session may not read the journal, and goes by claims and the merge queue.
-    sees_all = database.sql.may_read(database, "ralphgen_journal", "after")
+    sees_all = database.sql.can_read(database, "ralphgen_journal", "after")
     unclosed = f"SELECT task_id FROM ({UNMERGED}) AS claimed UNION {WAITING}"
     chosen = f"SELECT task_id FROM ({NOT_MERGED if sees_all else unclosed}) AS one"
     if among is None:
@@ -855,16 +855,16 @@ def checked(database: Snapshot, tables: Tables, task: int, ids: Sequence[int]) -
     rows = rows_by_id(database, tables, wanted, ["depends_on"])
     missing = [needed for needed in wanted if needed not in rows]
     if missing:
-        raise ToolError(f'"depends_on" names tasks that do not exist: {_listed(missing)}')
+        raise ToolError(f'"depends_on" names tasks that do not exist: {_id_list(missing)}')
     if task in wanted:
         raise ToolError(f'task {task} cannot depend on itself: remove {task} from "depends_on"')
     circle = _circle(database, tables, task, wanted)
     if circle:
-        raise ToolError(f'"depends_on" would create a cycle: {_listed(circle, " → ")}')
+        raise ToolError(f'"depends_on" would create a cycle: {_id_list(circle, " → ")}')
     return wanted
 
 
-def _listed(ids: Sequence[int], between: str = ", ") -> str:
+def _id_list(ids: Sequence[int], between: str = ", ") -> str:
     """Return the ids as text; the middle of a long list is left out."""
     shown = [shortened(task) for task in ids]
     return between.join(shown if len(shown) <= LISTED else [*shown[:-2][:LISTED], "…", shown[-1]])

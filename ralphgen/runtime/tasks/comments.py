@@ -85,7 +85,7 @@ def refuse_other_authors(database: Database, tables: Tables, actor: Actor, comme
         )
 
 
-def refuse_missing(database: Database, tables: Tables, task: int, comment: int) -> None:
+def require_task(database: Database, tables: Tables, task: int, comment: int) -> None:
     """Raise `ToolError` if there is no such task, or the task has no such comment."""
     task_row(database, tables, task, ["id"])
     sql = _table(tables).select(["id"], "WHERE id = ? AND task_id = ?")
@@ -103,7 +103,7 @@ def newest(database: Database, tables: Tables, task: int, most: int = NEWEST) ->
     comments = tables.comments
     if comments is None:
         return {}
-    columns = comments.chosen([*SHOWN, *comments.added])
+    columns = comments.available_columns([*SHOWN, *comments.added])
     where = "WHERE task_id = ?"
     rows = database.rows(comments.select(columns, f"{where} ORDER BY id DESC LIMIT {most}"), [task])
     total = database.rows(f"SELECT COUNT(*) FROM {comments.quoted} {where}", [task])
@@ -118,7 +118,7 @@ def each(
     comments = tables.comments
     if comments is None:
         return
-    columns = comments.chosen([*SHOWN, *comments.added])
+    columns = comments.available_columns([*SHOWN, *comments.added])
     where = "WHERE task_id = ? AND id >= ? ORDER BY id"
     sql = comments.select(["id", *columns], where)
     for key, *row in database.each(sql, [task, first]):
@@ -130,7 +130,7 @@ def last(database: Database, tables: Tables, tasks: Sequence[int]) -> dict[int, 
     comments = tables.comments
     if comments is None:
         return {}
-    columns = ["task_id", *comments.chosen(["author", "body"])]
+    columns = ["task_id", *comments.available_columns(["author", "body"])]
     found: dict[int, dict[str, Any]] = {}
     for at in range(0, len(tasks), CHUNK):
         part = tasks[at : at + CHUNK]
@@ -144,7 +144,7 @@ def last(database: Database, tables: Tables, tasks: Sequence[int]) -> dict[int, 
     return found
 
 
-def written_for(database: Database, tables: Tables, task: int) -> list[str]:
+def comments_from_task(database: Database, tables: Tables, task: int) -> list[str]:
     """Return the comments on other tasks that were written by an agent at work on this one."""
     comments = tables.comments
     if comments is None or "agent_task_id" not in comments:
@@ -182,11 +182,11 @@ def _signature(database: Database, tables: Tables, actor: Actor) -> dict[str, An
 
 def _is_users(name: object) -> bool:
     """Return whether a name looks like a signature of the user."""
-    read = _as_read(str(name))
-    return read in USERS or read in map(_as_read, _login_names())
+    read = normalized_name(str(name))
+    return read in USERS or read in map(normalized_name, _login_names())
 
 
-def _as_read(name: str) -> str:
+def normalized_name(name: str) -> str:
     """Return the letters and digits of a name, without case and width."""
     if not name.isascii():
         from unicodedata import normalize

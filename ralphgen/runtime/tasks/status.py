@@ -245,8 +245,8 @@ class RecordedTree:
 def look_at_files(work_tree: str, done: Mapping[str, Any] | None, *, for_run: bool = False) -> Look:
     """Return the current content of a work tree, outside of any session."""
     from ..files.work_tree import (
-        listed_files,
-        marked_files,
+        counted_files,
+        file_marks,
         nested_repositories,
         settled_stamps,
         submodules,
@@ -254,9 +254,9 @@ def look_at_files(work_tree: str, done: Mapping[str, Any] | None, *, for_run: bo
         unlisted_files,
     )
 
-    names, ticked = listed_files(work_tree, None, (done or {}).get("protect", ()))
+    names, ticked = counted_files(work_tree, None, (done or {}).get("protect", ()))
     stamps = settled_stamps(work_tree, names) if for_run else {}
-    files = marked_files(work_tree, names, ticked)
+    files = file_marks(work_tree, names, ticked)
     nested = nested_repositories(work_tree, submodules(work_tree))
     return Look(
         *(work_tree, done, files, tree_digest(files), (), (), nested, None, stamps),
@@ -323,7 +323,7 @@ def prove(
         _record_tree(database, actor, task, look)
         notes = [f"Done without proof: {because}"]
     if look.watched:
-        notes.append(f"Changed in this session: {listed(look.watched)}")
+        notes.append(f"Changed in this session: {quoted_names(look.watched)}")
     return notes
 
 
@@ -337,7 +337,7 @@ def refuse_unproved(
     """
     lacking: list[str] = []
     if look.done is not None:
-        columns = tables.tasks.chosen(["discipline", "depends_on"])
+        columns = tables.tasks.available_columns(["discipline", "depends_on"])
         values = task_row(database, tables, task, columns)
         row = dict(zip(columns, values, strict=True))
         lacking += _open_dependencies(database, tables, row.get("depends_on"))
@@ -478,11 +478,11 @@ def refused_protected(look: Look, paths: Sequence[str]) -> str:
     """Return why nothing can be proved while these protected files differ."""
     earlier = [path for path in paths if path in look.earlier]
     own = [path for path in paths if path not in look.earlier]
-    texts = [f"protected files were changed, put them back: {listed(own)}"] if own else []
+    texts = [f"protected files were changed, put them back: {quoted_names(own)}"] if own else []
     if earlier:
         texts.append(
-            f"an earlier session changed protected files: {listed(earlier)}: put them back, or ask "
-            'the user to accept them with "ralphgen trust" and to start a new session'
+            f"an earlier session changed protected files: {quoted_names(earlier)}: put them back, "
+            'or ask the user to accept them with "ralphgen trust" and to start a new session'
         )
     return ". ".join([*texts, *new_rules(look, paths)])
 
@@ -499,8 +499,8 @@ def new_rules(look: Look, paths: Iterable[str]) -> list[str]:
     hidden = newly_ignored(look.work_tree, paths, look.rules)
     if not hidden:
         return []
-    named = listed([*dict.fromkeys(hidden.values())])
-    files = listed([*hidden])
+    named = quoted_names([*dict.fromkeys(hidden.values())])
+    files = quoted_names([*hidden])
     text = f"a new ignore rule takes effect with the next session ({named})"
     return [f"{text}, and these files count until then: {files}"]
 
@@ -510,19 +510,19 @@ def refused_files(look: Look) -> list[str]:
     texts, paths = [], look.nested
     if [path for path in paths if path.rpartition("/")[2] == ".git"]:
         text = "the session did not start in this repository: remove or restore"
-        texts.append(f"{text} {listed(paths)}")
+        texts.append(f"{text} {quoted_names(paths)}")
     elif paths:
         texts.append(
-            f"git cannot commit a repository within the tree: {listed(paths)}: remove its .git, "
-            "or let a .gitignore cover it"
+            f"git cannot commit a repository within the tree: {quoted_names(paths)}: "
+            "remove its .git, or let a .gitignore cover it"
         )
     if look.unlisted:
         text = "a proof does not cover pipes, sockets, devices and .git folders: remove"
-        texts.append(f"{text} {listed(look.unlisted)}")
+        texts.append(f"{text} {quoted_names(look.unlisted)}")
     return texts
 
 
-def listed(names: Sequence[str]) -> str:
+def quoted_names(names: Sequence[str]) -> str:
     """Return names in quotes, shortened to the first `LISTED`."""
     shown = ", ".join(shortened(name) for name in names[:LISTED])
     return f"{shown} and {len(names) - LISTED} more" if names[LISTED:] else shown

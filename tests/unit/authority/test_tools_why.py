@@ -10,7 +10,7 @@ from cases import lay_down
 from command_line import ralphgen, ran, refused, snapshot
 from driving import connected, create_project
 
-from ralphgen.authority import Reach, asked_tools
+from ralphgen.authority import Reach, tools_by_name
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import EXAMPLES, ServerPlan, supposed_session
@@ -94,7 +94,7 @@ def test_words_equal_the_sessions_for_each_tool_and_recipe(plan: ServerPlan) -> 
     for recipe, discipline in product(policy.recipes, (None, *policy.disciplines)):
         session = supposed_session(policy, recipe, kit.key, discipline=discipline, rows={})
         for tool in (*(tool.name for tool in kit.tools), *kit.absent):
-            (asked,) = asked_tools(plan, KITS, tool)
+            (asked,) = tools_by_name(plan, KITS, tool)
             line = reach.why(asked, recipe, discipline=discipline, rows={})
             if tool in session.enabled:
                 assert line.startswith(f'{asked}: the recipe "{recipe}" has it (')
@@ -123,7 +123,7 @@ def test_who_lists_the_sessions_that_have_a_tool(plan: ServerPlan, argument: str
     for tool in plan.kits[0].tools:
         if argument and argument not in tool.argument_names:
             continue
-        (asked,) = asked_tools(plan, KITS, tool.name, argument)
+        (asked,) = tools_by_name(plan, KITS, tool.name, argument)
         listed = set()
         for line in reach.who(asked):
             recipe = re.split("[ ,:]", line)[0]

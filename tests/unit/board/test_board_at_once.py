@@ -124,7 +124,7 @@ def test_what_others_do_to_the_rest_of_the_task_is_no_conflict(project: EnginePr
 def test_a_discipline_that_another_program_commits_meanwhile_is_not_overwritten(
     project: EngineProject,
 ) -> None:
-    seen = read_disciplines(project.root).named("backend")
+    seen = read_disciplines(project.root).by_name("backend")
     assert seen is not None
     edit = Edit(discipline="backend", fingerprint=seen.fingerprint, prose={"conventions": "Mine"})
     with writer_on(project) as other, ThreadPoolExecutor() as at:

@@ -45,7 +45,7 @@ def stored(root: Path, discipline: str, value: object) -> None:
 
 
 def backend(root: Path) -> DisciplineView:
-    found = read_disciplines(root).named("backend")
+    found = read_disciplines(root).by_name("backend")
     assert found is not None
     return found
 
@@ -81,7 +81,7 @@ def test_all_disciplines_are_there_by_name_and_nobody_else(project: Path) -> Non
 
     assert ["backend", "frontend"] == [one.name for one in found.rows]
     assert () == found.problems
-    assert found.named("nobody") is None
+    assert found.by_name("nobody") is None
 
 
 def test_no_secret_is_in_a_view(project: Path) -> None:
@@ -212,7 +212,7 @@ def test_a_hostile_name_stays_what_it_is_and_is_shown_on_one_line(own: Path, nam
     values = [name, f"{name}\n", "X", "i", "#fff;background:url(x)"]
     sql = "INSERT INTO disciplines (name, display_name, acronym, icon, color) VALUES (?,?,?,?,?)"
     query(own, sql, *values)
-    found = read_disciplines(own).named(name)
+    found = read_disciplines(own).by_name(name)
     assert found is not None
 
     assert found.shown.isprintable()

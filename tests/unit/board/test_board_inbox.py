@@ -26,7 +26,7 @@ from ralphgen.board.inbox import (
 )
 from ralphgen.board.live import Board
 from ralphgen.board.nights import LoopSpan, cost_of, nights
-from ralphgen.board.troubles import gone, troubles
+from ralphgen.board.troubles import silent_end, troubles
 from ralphgen.doctor import CheckResult
 from ralphgen.ledger.record import SessionRecord
 
@@ -196,11 +196,11 @@ class TestWords:
 
     def test_a_loop_without_a_last_word_is_trouble_for_a_day(self) -> None:
         span = LoopSpan(BEGIN, BEGIN, has_stopped=False)
-        assert gone([span], BEGIN + timedelta(hours=2)) is not None
-        assert gone([span], BEGIN + timedelta(hours=25)) is None
-        assert gone([span._replace(is_running=True)], BEGIN) is None
-        assert gone([span._replace(has_stopped=True), span], BEGIN) is None
-        assert gone([], BEGIN) is None
+        assert silent_end([span], BEGIN + timedelta(hours=2)) is not None
+        assert silent_end([span], BEGIN + timedelta(hours=25)) is None
+        assert silent_end([span._replace(is_running=True)], BEGIN) is None
+        assert silent_end([span._replace(has_stopped=True), span], BEGIN) is None
+        assert silent_end([], BEGIN) is None
 
 
 @pytest.mark.slow

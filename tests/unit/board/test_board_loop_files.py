@@ -12,7 +12,7 @@ from ralphgen.agents.adapters import ClaudeReader, CodexReader, GeminiReader
 from ralphgen.agents.agent import OutputReader
 from ralphgen.board.agents import read_loop
 from ralphgen.board.live import Board
-from ralphgen.board.starts import known_options
+from ralphgen.board.starts import valid_options
 from ralphgen.loop.record import stored_loops
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.session import LOCK
@@ -108,7 +108,7 @@ def test_events_of_a_loop_are_its_state_its_costs_and_its_workers(
 def test_only_options_that_a_loop_can_have_are_offered_again(given: object, kept: bool) -> None:
     expected = {"parallel": "2", "max_cost": "20", "max_time": "07:00"}
 
-    assert (expected if kept else {}) == known_options(given)
+    assert (expected if kept else {}) == valid_options(given)
 
 
 def mark(folder: Path, kind: str) -> int:
@@ -157,6 +157,6 @@ def test_no_line_in_an_agents_output_breaks_its_reader(reader: OutputReader) -> 
     keys = ("subtype", "error", "message", "num_turns", "total_cost_usd", "duration_ms", "stats")
     for kind in kinds:
         for value in odd:
-            reader.taken(json.dumps({"type": kind, **dict.fromkeys(keys, value)}))
+            reader.parse_line(json.dumps({"type": kind, **dict.fromkeys(keys, value)}))
             for key in keys:
-                reader.taken(json.dumps({"type": kind, key: value}))
+                reader.parse_line(json.dumps({"type": kind, key: value}))

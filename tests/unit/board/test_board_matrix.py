@@ -10,7 +10,7 @@ from driving import create_project
 
 from ralphgen.board.matrix import OTHERS, Matrix, matrix
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import listed_bytes, listed_tools
+from ralphgen.planning.model import listing_bytes, session_tools
 from ralphgen.project.schema import open_rows
 from ralphgen.runtime.kit import Tool
 from ralphgen.runtime.policy import FULL, RULES, WITHIN
@@ -92,8 +92,8 @@ def test_what_is_listed_and_what_it_costs_is_what_a_server_lists(case: str, tmp_
     for head in found.recipes:
         size = 0
         for kit in generated.plan.kits:
-            listed = listed_tools(generated.plan, head.name, kit)
-            size += listed_bytes(listed)
+            listed = session_tools(generated.plan, head.name, kit)
+            size += listing_bytes(listed)
             shown = cells(found, head.name, kit.key)
             assert [tool["name"] for tool in listed] == [
                 name for name, cell in shown.items() if cell.state in LISTED

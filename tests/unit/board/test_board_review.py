@@ -18,9 +18,9 @@ from proved_projects import LEDGER, MARKER, git
 from ralphgen.board.diff import FileChanges, conflict_diff
 from ralphgen.board.inbox import read_project
 from ralphgen.board.live import Board
-from ralphgen.board.record import FIRST, MOST, shown_check, task_view
+from ralphgen.board.record import FIRST, MOST, check_view, task_view
 from ralphgen.board.render import render
-from ralphgen.board.review import changes_at_once, kept_branch, page_values, work_changes
+from ralphgen.board.review import changes_at_once, page_values, retained_branch, work_changes
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import HIDDEN, CheckRecord
 from ralphgen.project.root import engine_of
@@ -57,7 +57,7 @@ def seen(root: Path, task: int, most: int = FIRST) -> SimpleNamespace:
 
 def changes(root: Path, task: int) -> FileChanges | None:
     view = seen(root, task)
-    return work_changes(root, view.work, view.status, kept_branch(root, task))
+    return work_changes(root, view.work, view.status, retained_branch(root, task))
 
 
 def version(root: Path, task: int) -> str:
@@ -221,7 +221,7 @@ class TestTheDecision:
         assert ["priority", "feature", "discipline"] == [one["name"] for one in page.of("select")]
 
     def test_a_conflict_shows_both_sides_and_the_command(self, board: Running, night: Path) -> None:
-        branch = kept_branch(night, 17)
+        branch = retained_branch(night, 17)
         found = conflict_diff(night, branch)
         assert ("main", [CONFLICTING]) == (found.base, [one.path for one in found.files])
         lines = [text for _, text in found.files[0].lines]
@@ -450,7 +450,7 @@ def test_a_check_proves_nothing_if_it_failed_or_protected_files_changed(
 ) -> None:
     began = "2026-01-01T00:00:00Z"
     run = CheckRecord(1, "s", "tests", exit_code, began, 1.0, protected, "[]", "")
-    assert is_proof is shown_check(run).ok
+    assert is_proof is check_view(run).ok
 
 
 class TestFreshness:

@@ -162,7 +162,7 @@ def test_a_server_without_a_session_is_one(root: Path) -> None:
 
 def test_the_board_writes_as_a_session(root: Path) -> None:
     board = Board(root)
-    found = read_disciplines(root).named("backend")
+    found = read_disciplines(root).by_name("backend")
     assert found is not None
     fields = (
         ("discipline", "backend"),

@@ -220,7 +220,7 @@ def test_changes_of_both_sides_are_merged_and_undone(pair: tuple[Path, Path]) ->
         'change the row "1" of risks: photo, title',
     ] == lines(done)
     assert [("blaze", 9)] == merged
-    assert not undone.left
+    assert not undone.has_remainder
     assert before == export_text(ours)
 
 

@@ -47,7 +47,7 @@ def test_rows_go_back_and_new_ones_go(root: Path) -> None:
     assert before == rows_of(root / DATABASE)
     done = {("tasks", (1,), "restored"), ("tasks", (2,), "recreated"), ("tasks", (3,), "deleted")}
     assert done == {*row_results(undone)}
-    assert not undone.left
+    assert not undone.has_remainder
 
 
 def test_columns_changed_by_others_are_unchanged(root: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_row_that_was_changed_since_is_left_with_both_versions(root: Path) -> 
     assert before == rows_of(root / DATABASE)
     (row,) = undone.rows
     assert ({"title": "new"}, {"title": "newer"}) == (row.session, row.now)
-    assert undone.left
+    assert undone.has_remainder
     assert not undone.changed
 
 
@@ -165,7 +165,7 @@ def test_a_used_name_remains_with_its_row(root: Path) -> None:
     )
     undone = undo_session(root, "b")
 
-    assert undone.left
+    assert undone.has_remainder
     assert "UNIQUE" in undone.rows[0].left
 
 
@@ -199,7 +199,7 @@ def test_names_that_were_swapped_are_swapped_back(root: Path) -> None:
         ("b", "UPDATE tasks SET code = 'two' WHERE id = 1"),
     )
 
-    assert not undo_session(root, "b").left
+    assert not undo_session(root, "b").has_remainder
     assert before == rows_of(root / DATABASE)
 
 
@@ -237,7 +237,7 @@ def test_rows_replaced_by_a_trigger_of_the_app_are_restored(tmp_path: Path) -> N
     run(tmp_path, ("b", "UPDATE tasks SET title = 'new'"))
     undone = undo_session(tmp_path, "b")
 
-    assert not undone.left
+    assert not undone.has_remainder
     assert before == rows_of(tmp_path / DATABASE)
 
 
@@ -261,7 +261,7 @@ def test_rows_ousted_by_another_key_are_restored(tmp_path: Path, statement: str)
     assert before != rows_of(tmp_path / DATABASE)
     undone = undo_session(tmp_path, "b")
 
-    assert not undone.left
+    assert not undone.has_remainder
     assert before == rows_of(tmp_path / DATABASE)
 
 
@@ -278,7 +278,7 @@ def test_an_undo_can_be_undone(root: Path) -> None:
     second = undo_session(root, first.session)
 
     assert after == rows_of(root / DATABASE)
-    assert not second.left
+    assert not second.has_remainder
     assert undo_session(root, "b").changed == first.changed
 
 
@@ -286,7 +286,7 @@ def test_a_second_undo_finds_nothing_to_do(root: Path) -> None:
     run(root, ("b", "INSERT INTO tasks (id) VALUES (1)"))
     undo_session(root, "b")
 
-    assert (0, False) == (undo_session(root, "b").changed, undo_session(root, "b").left)
+    assert (0, False) == (undo_session(root, "b").changed, undo_session(root, "b").has_remainder)
 
 
 def test_a_dry_run_writes_nothing(root: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_value_that_others_wrote_again_is_theirs(root: Path) -> None:
 def test_a_value_that_others_wrote_between_two_writes_is_not_lost(root: Path) -> None:
     run(root, *AGAIN, ("b", "UPDATE tasks SET title = 'newest'"))
 
-    assert undo_session(root, "b").left
+    assert undo_session(root, "b").has_remainder
 
 
 def test_a_row_that_others_deleted_and_made_again_is_theirs(root: Path) -> None:
@@ -345,7 +345,7 @@ def test_a_row_that_others_deleted_and_made_again_is_theirs(root: Path) -> None:
         ("c", "INSERT INTO tasks (id, title) VALUES (1, 'new')"),
     )
 
-    assert undo_session(root, "b").left
+    assert undo_session(root, "b").has_remainder
 
 
 def test_sessions_can_be_undone_one_after_another(root: Path) -> None:

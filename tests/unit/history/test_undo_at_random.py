@@ -96,7 +96,7 @@ def test_after_a_thousand_writes_by_four_only_one_is_undone(tmp_path: Path) -> N
 
     refuse_wrong_undo(undone, touched, before, after, now)
     assert undone.changed
-    assert undone.left
+    assert undone.has_remainder
     undo_session(tmp_path, undone.session)
     assert after == rows_of(path)
 
@@ -119,5 +119,5 @@ def test_any_few_writes_are_undone(
         return
     refuse_wrong_undo(undone, touched, before, after, rows_of(path))
     again = undo_session(root, undone.session)
-    assert not again.left
+    assert not again.has_remainder
     assert after == rows_of(path)

@@ -114,7 +114,7 @@ def test_a_row_known_only_by_its_rowid_is_not_confused(tmp_path: Path) -> None:
     undone = undo_session(tmp_path, "b")
 
     assert before == rows_of(tmp_path / DATABASE)
-    assert undone.left
+    assert undone.has_remainder
 
 
 def test_a_key_of_invalid_utf8_is_shown_and_undone(tmp_path: Path) -> None:

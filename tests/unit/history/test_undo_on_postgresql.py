@@ -97,7 +97,7 @@ def test_values_of_all_types_come_back_to_the_last_digit(root: Path) -> None:
     )
     undone = undo_session(root, "b")
     assert before == rows(root)
-    assert not undone.left
+    assert not undone.has_remainder
 
     run(root, ("c", "DELETE FROM tasks"), ("c", "DELETE FROM pairs"))
     undo_session(root, "c")

@@ -88,7 +88,7 @@ def test_a_second_undo_takes_no_line_of_another_session(root: Path) -> None:
 def test_a_line_removed_by_the_user_is_harmless(root: Path) -> None:
     (root / ".ralph/progress.txt").write_text(f"{FIRST}\n", encoding="utf-8")
 
-    assert not undo_session(root, "own").left
+    assert not undo_session(root, "own").has_remainder
     assert [FIRST] == lines(root)
 
 

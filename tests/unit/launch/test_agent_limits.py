@@ -36,7 +36,7 @@ def _zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def read_events(reader: OutputReader, name: str, code: int = 1) -> OutputReader:
     for line in (ENDS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
-        assert reader.taken(line) is not None
+        assert reader.parse_line(line) is not None
     errors = ENDS / f"{name}.stderr"
     reader.close(code, errors.read_text(encoding="utf-8") if errors.exists() else "")
     return reader
@@ -59,14 +59,14 @@ def test_claude_code_with_a_key_has_no_reset() -> None:
 def test_events_of_a_healthy_claude_code_session_are_not_a_limit(status: str) -> None:
     info = {"status": status, "resetsAt": 1_795_700_000, "overageStatus": "rejected"}
     for reader in (ClaudeReader(None), read_events(ClaudeReader(None), "claude_five_hours")):
-        reader.taken(json.dumps({"type": "rate_limit_event", "rate_limit_info": info}))
+        reader.parse_line(json.dumps({"type": "rate_limit_event", "rate_limit_info": info}))
         assert NO_LIMIT == reader.limit
 
 
 @pytest.mark.parametrize("info", [None, [], "rejected", {"status": "rejected", "resetsAt": "soon"}])
 def test_malformed_limit_of_claude_code_has_no_reset(info: object) -> None:
     reader = ClaudeReader(None)
-    reader.taken(json.dumps({"type": "rate_limit_event", "rate_limit_info": info}))
+    reader.parse_line(json.dumps({"type": "rate_limit_event", "rate_limit_info": info}))
 
     assert reader.limit.resets_at is None
 
@@ -90,7 +90,7 @@ def test_claude_code_that_recovers_from_a_refusal_is_available() -> None:
     reader = ClaudeReader(None)
     retry = {"type": "system", "subtype": "api_retry", "error": "authentication_failed"}
     for event in (retry, {"type": "assistant"}, {"type": "result", "is_error": True}):
-        reader.taken(json.dumps(event))
+        reader.parse_line(json.dumps(event))
 
     assert (True, "") == (reader.is_error, reader.unavailable)
 
@@ -145,7 +145,7 @@ def test_codex_without_credit_or_login_is_unavailable(name: str, reason: str) ->
 
 def test_codex_that_continues_after_an_error_is_neither() -> None:
     reader = read_events(CodexReader(None), "codex_quota")
-    reader.taken(json.dumps({"type": "turn.completed", "usage": {}}))
+    reader.parse_line(json.dumps({"type": "turn.completed", "usage": {}}))
 
     assert (False, "") == (reader.is_error, reader.unavailable)
 
@@ -199,7 +199,7 @@ def test_gemini_cli_without_a_login_is_unavailable() -> None:
 def test_named_agent_has_the_reset_in_its_last_line(lines: list[str], limit: Limit) -> None:
     reader = NamedReader()
     for line in lines:
-        reader.taken(line)
+        reader.parse_line(line)
     reader.close(75, "")
 
     assert (True, limit) == (reader.rate_limited, reader.limit)

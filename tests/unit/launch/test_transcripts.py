@@ -113,9 +113,9 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 def test_named_agent_shows_the_text_of_an_event(line: str, texts: list[str]) -> None:
     """Its transcript has JSON on each line; the same reader shows both."""
     reader = NamedReader()
-    first = reader.taken(line)
+    first = reader.parse_line(line)
     assert first is not None
-    again = reader.taken(first.record)
+    again = reader.parse_line(first.record)
 
     assert again is not None
     assert (texts, texts) == ([*first.texts], [*again.texts])

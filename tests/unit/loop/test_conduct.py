@@ -34,7 +34,7 @@ class Merging:
     def is_merging(self) -> bool:
         return False
 
-    def left_for_user(self) -> list[int]:
+    def tasks_for_user(self) -> list[int]:
         return []
 
 
@@ -57,7 +57,7 @@ class Tasks(Merging):
     def is_merging(self) -> bool:
         return bool(self.waiting) and self.mergeable
 
-    def left_for_user(self) -> list[int]:
+    def tasks_for_user(self) -> list[int]:
         return self.waiting
 
     def session(self, job: Assignment, worker: int) -> Result:

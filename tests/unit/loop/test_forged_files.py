@@ -93,10 +93,10 @@ def test_the_files_of_a_loop_are_restored(tmp_path: Path, harm: Callable[[Path],
         (before,) = stored_loops(tmp_path)
         harm(before.path)
         harm(before.path.with_suffix(".asks"))
-        nothing = [*record.asked()]
+        nothing = [*record.new_requests()]
         (stored,) = stored_loops(tmp_path)
         ask_loops(tmp_path, "pause")
-        asked = [*record.asked()]
+        asked = [*record.new_requests()]
 
     assert ([], ["pause"]) == (nothing, asked)
     assert (before.loop_id, True, "") == (stored.loop_id, stored.running, stored.doubt)

@@ -193,7 +193,7 @@ def test_a_secret_is_masked_before_the_output_of_git_is_cut(
 ) -> None:
     monkeypatch.setenv("DB_PASS", "correct-horse-battery")
     program = f"!printf %s correct-horse-battery; printf %0{kept}d 0"
-    tail = Git(root).asked("-c", f"alias.speak={program}", "speak").tail
+    tail = Git(root).run_quietly("-c", f"alias.speak={program}", "speak").tail
 
     assert "battery" not in tail
     assert len(tail) <= TAIL

@@ -22,7 +22,7 @@ from merging_projects import (
 from proved_projects import git
 
 from ralphgen.loop.git import Git
-from ralphgen.loop.merge import Merged, left_merges
+from ralphgen.loop.merge import Merged, unqueued_merges
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 def test_a_command_of_git_lives_on_where_we_are_killed(root: Path) -> None:
     assert os.getsid(0) != int(
-        Git(root).asked("-c", "alias.sid=!ps -o sid= -p $$", "sid").output.strip()
+        Git(root).run_quietly("-c", "alias.sid=!ps -o sid= -p $$", "sid").output.strip()
     )
 
 
@@ -43,14 +43,14 @@ import sys
 from pathlib import Path
 from merging_projects import SETTLED, merged, say
 from ralphgen.loop import merge, merges
-from ralphgen.loop.merge import left_merges
+from ralphgen.loop.merge import unqueued_merges
 
 def killed(*_values, **_named):
     import os, signal
     os.kill(os.getpid(), signal.SIGKILL)
 
 root, name = Path(sys.argv[1]), sys.argv[2]
-((tree, task, _),) = left_merges(root)
+((tree, task, _),) = unqueued_merges(root)
 for room in (merges, merges.merges, merge):
     if hasattr(room, name):
         setattr(room, name, killed)
@@ -91,7 +91,7 @@ def test_a_merge_killed_at_any_step_continues_without_loss(root: Path, step: str
     moved = step in {"finish", "forget_merged", "delete_refs"}
     assert moved == (base(root) != before)
 
-    left = left_merges(root)
+    left = unqueued_merges(root)
     assert (step in {"recorded_work", "_keep_late", "_labelled", "enter"}) == bool(left)
     for tree, task, _ in left:
         assert isinstance(merged(root, tree, task), Merged)

@@ -16,7 +16,7 @@ from merging_projects import (
 )
 from proved_projects import git
 
-from ralphgen.loop.merge import Merged, RedCheck, left_merges
+from ralphgen.loop.merge import Merged, RedCheck, unqueued_merges
 from ralphgen.loop.trees import prepare
 
 pytestmark = pytest.mark.slow
@@ -96,7 +96,7 @@ def test_recorded_work_is_merged_though_its_worktree_is_gone(root: Path) -> None
         git(tree.path, "checkout", "--quiet", "--detach")
         git(root, "branch", "-D", tree.branch)
     shutil.rmtree(two.path)
-    found = {task: merged(root, tree, task) for tree, task, _ in left_merges(root)}
+    found = {task: merged(root, tree, task) for tree, task, _ in unqueued_merges(root)}
 
     assert [Merged, Merged] == [type(found[1]), type(found[2])]
     assert {"1.txt", "2.txt"} <= {*git(root, "ls-files").split()}
@@ -166,7 +166,7 @@ def test_branch_of_the_user_is_never_taken_for_a_kept_attempt(root: Path) -> Non
     worked(root, 1, [("new.txt", "x")])
     git(root, "update-ref", "-d", "refs/heads/ralph/task-1")
     git(root, "branch", "ralph/task-1-7")
-    left_merges(root)
+    unqueued_merges(root)
 
     assert ["ralph/task-1-7"] == branches(root)
 

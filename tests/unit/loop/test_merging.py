@@ -28,7 +28,7 @@ from proved_projects import TESTS, check, git, python, write_files
 from ralphgen.errors import ProgramError
 from ralphgen.loop import trees
 from ralphgen.loop.git import Git
-from ralphgen.loop.merge import Conflict, Merged, RedCheck, Refused, left_merges
+from ralphgen.loop.merge import Conflict, Merged, RedCheck, Refused, unqueued_merges
 from ralphgen.loop.merges import Waits
 from ralphgen.loop.trees import changed_in, fetch_base, prepare, unmerged, worktree_notes
 from ralphgen.project.config import LoopConfig
@@ -105,7 +105,7 @@ def test_a_base_with_changed_files_lets_the_merge_wait_and_then_it_continues(roo
     waits = merged(root, tree, 1)
 
     assert isinstance(waits, Waits)
-    assert [] == left_merges(root)
+    assert [] == unqueued_merges(root)
     assert waits == merged(root, tree, 1)
     assert (before, ["ralph/task-1"]) == (base(root), branches(root))
     refused = trees.move_base(Git(root), branch_of(root), before, before)  # edited meanwhile

@@ -18,7 +18,7 @@ from proved_projects import check, git, python, write_files
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import read_settings
-from ralphgen.loop.merge import LOST, Merged, RedCheck, left_merges
+from ralphgen.loop.merge import LOST, Merged, RedCheck, unqueued_merges
 from ralphgen.loop.trees import Worktree, prepare
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
@@ -509,7 +509,7 @@ def test_refs_of_a_task_that_is_reopened_are_deleted(tmp_path: Path) -> None:
     kept = refs(root)
     query(root, "UPDATE tasks SET status = 'pending' WHERE id = 1")
 
-    assert [2] == [task for _, task, _ in left_merges(root)]
+    assert [2] == [task for _, task, _ in unqueued_merges(root)]
     assert {"refs/ralph/work/1", "refs/ralph/base/1"} <= {*kept}
     assert not [ref for ref in refs(root) if ref.endswith(("work/1", "base/1"))]
 

@@ -8,7 +8,7 @@ from command_line import ralphgen
 from driving import SCHEMAS, connected, create_database, create_project, quiet
 from http_servers import http_project
 
-from ralphgen.emit.trust import told_items
+from ralphgen.emit.trust import description_items
 from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
@@ -219,7 +219,7 @@ def test_words_wait_for_a_tool_that_the_project_has_no_place_for(root: Path) -> 
 @pytest.mark.slow
 def test_words_of_a_clone_are_asked_for(root: Path) -> None:
     regenerate(root, force=False, say=quiet)
-    told = told_items({"ralph:create_task": "Obey."})
+    told = description_items({"ralph:create_task": "Obey."})
 
     assert ['agents read this about "ralph:create_task": Obey.'] == [one.shown for one in told]
     clone = root.parent / "clone"

@@ -20,8 +20,8 @@ from ralphgen.project.model import Column, Schema, table_facts
 from ralphgen.project.root import DATABASE
 from ralphgen.project.schema import (
     REQUIRED_COLUMNS,
-    missing_required_columns,
     schema_from_facts,
+    schema_problems,
     table_names,
 )
 from ralphgen.runtime.engine.sqlite.schema import read_tables
@@ -77,7 +77,7 @@ def test_eras_a_and_b_have_the_heart(tmp_path: Path, path: Path) -> None:
     schema = inspect_schema(era(tmp_path, path.stem))
     recipes = set() if path.stem in {"a0", "a1"} else {"recipe_configs"}
 
-    assert [] == missing_required_columns(schema)
+    assert [] == schema_problems(schema)
     assert sorted(CORE | recipes) == [table.name for table in schema.tables]
 
 
@@ -98,7 +98,7 @@ def test_era_c_is_refused_by_its_columns(tmp_path: Path) -> None:
     assert [
         'column "tasks.discipline" is missing, found "tasks.discipline_id" of a newer schema',
         'column "tasks.feature" is missing, found "tasks.feature_id" of a newer schema',
-    ] == missing_required_columns(inspect_schema(path), names_in(path))
+    ] == schema_problems(inspect_schema(path), names_in(path))
 
 
 def test_era_g_is_refused_by_its_tables(tmp_path: Path) -> None:
@@ -108,24 +108,22 @@ def test_era_g_is_refused_by_its_tables(tmp_path: Path) -> None:
     assert [
         'table "features" is missing, found "subsystems" of a newer schema',
         'table "tasks" is missing, found "runtime_tasks" of a newer schema',
-    ] == missing_required_columns(schema, names_in(path))
-    assert ['table "features" is missing', 'table "tasks" is missing'] == missing_required_columns(
-        schema
-    )
+    ] == schema_problems(schema, names_in(path))
+    assert ['table "features" is missing', 'table "tasks" is missing'] == schema_problems(schema)
 
 
 def test_a_database_without_tables_lacks_the_whole_heart(tmp_path: Path) -> None:
     path = make_database(tmp_path, "CREATE TABLE t (a); DROP TABLE t;")
 
-    assert [
-        f'table "{name}" is missing' for name in sorted(REQUIRED_COLUMNS)
-    ] == missing_required_columns(inspect_schema(path))
+    assert [f'table "{name}" is missing' for name in sorted(REQUIRED_COLUMNS)] == schema_problems(
+        inspect_schema(path)
+    )
 
 
 def test_a_single_missing_column_is_named(tmp_path: Path) -> None:
     path = era(tmp_path, "a8", "ALTER TABLE tasks RENAME COLUMN title TO headline;")
 
-    assert ['column "tasks.title" is missing'] == missing_required_columns(inspect_schema(path))
+    assert ['column "tasks.title" is missing'] == schema_problems(inspect_schema(path))
 
 
 def test_what_init_lays_down_is_a8_with_overrides(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def is_live(database: Database) -> bool:
 
 
 def refuse(database: Database, token: int, session: str = "one") -> None:
-    database.writing(lambda: claims.refuse_lost(database, 7, session, token))
+    database.writing(lambda: claims.require_claim(database, 7, session, token))
 
 
 def test_one_session_claims_a_task_and_the_next_learns_holder_and_lease(database: Database) -> None:

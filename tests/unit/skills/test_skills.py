@@ -17,7 +17,7 @@ from goldens import Goldens
 from ralphgen.emit.skills import GUIDE, MOST, TEXT, Skill, render_skills
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS as EVERY
-from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, listed_tools
+from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, session_tools
 
 KITS = [kit for kit in EVERY if not kit.any_schema]  # the kits of one project
 KIT_KEYS = [kit.key for kit in KITS]
@@ -73,7 +73,7 @@ def words(kit: KitPlan) -> SkillPlan:
 
 
 def schemas(plan: ServerPlan, kit: KitPlan) -> dict[str, dict[str, Any]]:
-    return {tool["name"]: tool["inputSchema"] for tool in listed_tools(plan, "manual", kit)}
+    return {tool["name"]: tool["inputSchema"] for tool in session_tools(plan, "manual", kit)}
 
 
 def required(plan: ServerPlan, kit: KitPlan, tool: str) -> set[str]:
@@ -81,7 +81,7 @@ def required(plan: ServerPlan, kit: KitPlan, tool: str) -> set[str]:
     found = [
         {*listed["inputSchema"].get("required", ())}
         for recipe in plan.policy.recipes
-        for listed in listed_tools(plan, recipe, kit)
+        for listed in session_tools(plan, recipe, kit)
         if listed["name"] == tool
     ]
     return set.intersection(*found) if found else set()

@@ -69,7 +69,7 @@ def query_capabilities(acm: Acm, arguments: dict[str, Any]) -> str:
             "fix it or to set ACM_REGISTRY_ROOT"
         ) from error
     found = [capability for capability in known if _matches(capability, arguments)]
-    lines = _found_lines(root, found) if known else ["The capabilities registry is empty."]
+    lines = _match_lines(root, found) if known else ["The capabilities registry is empty."]
     if unusable:
         many = "1 inventory entry has" if unusable == 1 else f"{unusable} inventory entries have"
         lines += ["", f"Skipped: {many} no name."]
@@ -129,7 +129,7 @@ def _matches(capability: Capability, arguments: dict[str, Any]) -> bool:
     )
 
 
-def _found_lines(root: str, found: list[Capability]) -> list[str]:
+def _match_lines(root: str, found: list[Capability]) -> list[str]:
     """Return the lines on the matches, as many as fit into an answer."""
     if not found:
         return ["No capabilities match this search: use fewer words, or remove a filter."]

@@ -58,7 +58,7 @@ def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
     if not entries:
         return "The knowledge base has no entries."
     for name, path in entries:
-        if _shown(name) == term:
+        if _relative_place(name) == term:
             return _whole(name, path)
     hits, unreadable = _search(entries, term.lower())
     note = ["", f"Skipped because unreadable: {unreadable}"] if unreadable else []
@@ -67,7 +67,7 @@ def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
     return "\n".join([*_hit_lines(hits, len(term)), *note])
 
 
-def _shown(name: str) -> str:
+def _relative_place(name: str) -> str:
     """Return the place of an entry below the documents."""
     return f"{FOLDER}/{brief(name, NAMED)}"
 
@@ -77,7 +77,9 @@ def _whole(name: str, path: str) -> str:
     try:
         return fitted(read_path(path), f"{FOLDER}/{name}")
     except UnreadableDocumentError as error:
-        raise ToolError(f'"{_shown(name)}" {error.why}: ask the user to fix the file') from error
+        raise ToolError(
+            f'"{_relative_place(name)}" {error.why}: ask the user to fix the file'
+        ) from error
 
 
 def _entries(root: str) -> list[tuple[str, str]]:
@@ -163,7 +165,7 @@ def _entry(hit: KnowledgeEntry, length: int) -> str:
     lines = [f"**{brief(title, NAMED)}**"]
     if hit.at >= 0:
         lines.append(f"> {_snippet(hit.text, hit.at, length)}")
-    return "\n".join([*lines, f"Path: {_shown(hit.name)}"])
+    return "\n".join([*lines, f"Path: {_relative_place(hit.name)}"])
 
 
 def _snippet(text: str, at: int, length: int) -> str:

@@ -80,7 +80,7 @@ def validation(project: str, transition: str) -> str:
     try:
         status = read_front_matter(read_text(project, file))
     except UnreadableDocumentError as error:
-        if not error.missing:
+        if not error.is_absent:
             raise _cannot_validate(file, error) from error
         raise ToolError(
             "cannot validate: no status.md in the project root or in docs/; create one with a "
@@ -94,13 +94,13 @@ def validation(project: str, transition: str) -> str:
     issues = []
     if status.text("stage").casefold() != before:
         why = "" if status.state == VALID else f" ({file} has {status.state})"
-        issues.append(f'- stage is {_shown(status, "stage")}, expected "{before}"{why}')
+        issues.append(f'- stage is {_front_matter_text(status, "stage")}, expected "{before}"{why}')
     gates = [f"stage in {file}"]
     if after == "design":
         gates.append(f"status of {brief(briefs[0], SHOWN)}")
         if found.text("status").casefold() != APPROVED:
             issues.append(
-                f"- status of {brief(briefs[0], SHOWN)} is {_shown(found, 'status')}, "
+                f"- status of {brief(briefs[0], SHOWN)} is {_front_matter_text(found, 'status')}, "
                 f'expected "{APPROVED}"'
             )
     else:
@@ -112,8 +112,11 @@ def validation(project: str, transition: str) -> str:
         "",
         f"Transition: {before} → {after}",
         f"Status file: {file}",
-        *(f"{key.capitalize()}: {_shown(status, key)}" for key in ("stage", "phase", "status")),
-        f"Brief: {brief(briefs[0], SHOWN)} (status: {_shown(found, 'status')})",
+        *(
+            f"{key.capitalize()}: {_front_matter_text(status, key)}"
+            for key in ("stage", "phase", "status")
+        ),
+        f"Brief: {brief(briefs[0], SHOWN)} (status: {_front_matter_text(found, 'status')})",
         *_others(briefs[1:]),
         *(["✗ Prerequisites not met:", *issues] if issues else ["✓ Prerequisites met"]),
         f"Checked: {', '.join(gates)}",
@@ -132,12 +135,12 @@ def _briefs(project: str) -> list[str]:
     problem = trouble(project, BRIEF)
     if not problem:
         return [BRIEF]
-    if not UnreadableDocumentError(problem).missing:
+    if not UnreadableDocumentError(problem).is_absent:
         raise _cannot_validate(BRIEF, UnreadableDocumentError(problem))
     try:
         names = names_in(project, INBOX)
     except UnreadableDocumentError as error:
-        if not error.missing:
+        if not error.is_absent:
             raise _cannot_validate(INBOX, error) from error
         names = []
     briefs = [name for name in names if name.endswith("-brief.md") and not name.startswith(".")]
@@ -165,7 +168,7 @@ def _others(names: Sequence[str]) -> list[str]:
     return [f"Other briefs, not checked: {listed}{more}"]
 
 
-def _shown(found: FrontMatter, key: str) -> str:
+def _front_matter_text(found: FrontMatter, key: str) -> str:
     """Return a value of the front matter in words."""
     if key in found.values and not isinstance(found.values[key], str):
         return "not a string"

@@ -49,7 +49,7 @@ class UnreadableDocumentError(Exception):
         self.why = why
 
     @property
-    def missing(self) -> bool:
+    def is_absent(self) -> bool:
         """Return whether nothing is there at all."""
         return self.why == MISSING
 
@@ -63,7 +63,7 @@ def document(base: str, name: str, kind: str) -> str:
         return read_text(base, name)
     except UnreadableDocumentError as error:
         advice = "add the file, or set ACM_ROOT to documents that contain it"
-        if not error.missing:
+        if not error.is_absent:
             advice = "ask the user to fix the file"
         raise ToolError(f'the {kind} "{name}" {error.why}: {advice}') from error
 

@@ -8,7 +8,7 @@ import re
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import is_within
 
-from .output import bad_arguments, shown
+from .output import bad_arguments, client_text
 from .runners import COMPOSE
 from .task import MISSING, PATTERN, Folder, UnreadableError, parts_of, read_toml, stamp
 
@@ -109,19 +109,19 @@ class Rules:
 
     def denial(self, name: str, unique_name: str, path: str) -> Rule | None:
         """Return the first entry that forbids a task."""
-        reals, names = self._meant(path), (name, unique_name)
+        reals, names = self._resolved_paths(path), (name, unique_name)
         return next(
             (rule for rule in self.entries for real in reals if rule.denies(names, real)), None
         )
 
     def grant(self, name: str, path: str) -> Rule | None:
         """Return the first entry that allows a task, were it not forbidden."""
-        reals = self._meant(path)
+        reals = self._resolved_paths(path)
         return next(
             (rule for rule in self.entries for real in reals if rule.grants(name, real)), None
         )
 
-    def _meant(self, path: str) -> list[str]:
+    def _resolved_paths(self, path: str) -> list[str]:
         """Return the paths, without links, whose entries apply to this path."""
         real = os.path.realpath(path)
         if self.home is None or not is_within(real, self.home[0]):
@@ -162,7 +162,7 @@ class Allowlist:
             try:
                 rule.follow()  # again, because a link may have a new target
             except (OSError, ValueError) as error:
-                why = _lost(rule.number, rule.path, error)
+                why = _unreadable_line(rule.number, rule.path, error)
                 return Rules(path, problem=f"{why}: {NOTHING}")
         return self._rules
 
@@ -224,7 +224,7 @@ def _rule(path: str, number: int, entry: Any, ignored: list[str]) -> Rule | None
     try:
         return Rule(number, place, scope, entry.get("tasks", ()))
     except (OSError, ValueError) as error:
-        raise UnreadableError(path, _lost(number, place, error)) from error
+        raise UnreadableError(path, _unreadable_line(number, place, error)) from error
 
 
 def _unclear(entry: Any) -> str:
@@ -240,7 +240,7 @@ def _unclear(entry: Any) -> str:
     return "" if listed else '"tasks" must be a list of names'
 
 
-def _lost(number: int, path: str, error: Exception) -> str:
+def _unreadable_line(number: int, path: str, error: Exception) -> str:
     why = getattr(error, "strerror", None) or error
     return f'entry {number}: cannot resolve "{one_line(path)}": {why}'
 
@@ -321,7 +321,8 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
     for word in words:
         if "\0" in word:
             raise bad_arguments(
-                f"the argument '{shown(word)}' contains a NUL character", "Remove the NUL character"
+                f"the argument '{client_text(word)}' contains a NUL character",
+                "Remove the NUL character",
             )
         if task.runner == "make":
             check_pasted(task.runner, _check_of_make(word))
@@ -329,12 +330,13 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
             check_pasted(task.runner, word)
         if _leads_elsewhere(task.runner, word):
             raise bad_arguments(
-                f"'{shown(word)}' would make {task.runner} use another project", "Remove the option"
+                f"'{client_text(word)}' would make {task.runner} use another project",
+                "Remove the option",
             )
         bare = task.runner in SEVERAL and not word.startswith("-") and word not in allowed
         if bare or (task.runner == "just" and word in denied):
             raise bad_arguments(
-                f"'{shown(word)}' would start another task, which is not allowlisted",
+                f"'{client_text(word)}' would start another task, which is not allowlisted",
                 "Write the value of an option as --option=value"
                 if bare
                 else "Ask a human to allow that task, or remove the word",
@@ -349,10 +351,13 @@ def check_name(task: Task) -> None:
     if task.runner != "task" or PATTERN not in task.name:
         return
     if PATTERN in task.source_name:
-        raise bad_arguments(f"'{shown(task.name)}' is a pattern", "Replace each * with a word")
+        raise bad_arguments(
+            f"'{client_text(task.name)}' is a pattern", "Replace each * with a word"
+        )
     if "=" in task.source_name:
         raise bad_arguments(
-            f"task would read '{shown(task.source_name)}' as a variable", "Use a name without '='"
+            f"task would read '{client_text(task.source_name)}' as a variable",
+            "Use a name without '='",
         )
     for part in parts_of(task.name, task.source_name):
         check_pasted(task.runner, part)
@@ -371,17 +376,18 @@ def check_variables(task: Task, variables: Mapping[str, str]) -> None:
     for name, value in variables.items():
         if not name or "=" in name or "\0" in name:
             raise bad_arguments(
-                f"invalid environment variable name '{shown(name)}'",
+                f"invalid environment variable name '{client_text(name)}'",
                 "Use a name of letters, digits and underscores",
             )
         if "\0" in value:
             raise bad_arguments(
-                f"the value of the environment variable '{shown(name)}' contains a NUL character",
+                f"the value of the environment variable '{client_text(name)}' "
+                "contains a NUL character",
                 "Remove the NUL character",
             )
         if name.upper() in VARIABLES or name.upper().startswith(PREFIXES):
             raise bad_arguments(
-                f"the environment variable '{shown(name)}' cannot be set for a task",
+                f"the environment variable '{client_text(name)}' cannot be set for a task",
                 "Omit it: the task runs with the server's value",
             )
         if task.runner == "make":
@@ -395,8 +401,8 @@ def check_pasted(runner: str, text: str) -> None:
     found = BEYOND_WORDS.search(text)
     if found is not None:
         raise bad_arguments(
-            f"'{shown(text)}' contains '{shown(found[0])}', which {runner} would write into a "
-            "command",
+            f"'{client_text(text)}' contains '{client_text(found[0])}', which {runner} would write "
+            "into a command",
             "Use plain words of letters, digits and @%+=:,./^_-",
         )
 
@@ -418,12 +424,12 @@ def _check_of_make(word: str) -> str:
     assigned = ASSIGNMENT.fullmatch(word)
     if assigned is None:
         raise bad_arguments(
-            f"make would read '{shown(word)}' as an option, another target or a setting",
+            f"make would read '{client_text(word)}' as an option, another target or a setting",
             "Pass variables as NAME=value",
         )
     name, value = assigned.groups()
     if name in OF_MAKE or name.startswith("-"):
         raise bad_arguments(
-            f"the variable '{shown(name)}' of make cannot be set for a task", "Omit it"
+            f"the variable '{client_text(name)}' of make cannot be set for a task", "Omit it"
         )
     return value

@@ -6,7 +6,15 @@ from ralphgen.runtime.deferred import DeferredResult, take_time
 from ralphgen.runtime.processes import NotRunningError
 from ralphgen.runtime.values import fitted
 
-from .output import MAX_BYTES, bad_arguments, job_not_found, newest, not_running, oldest, size
+from .output import (
+    MAX_BYTES,
+    bad_arguments,
+    newest,
+    not_running,
+    oldest,
+    size,
+    unknown_process_refusal,
+)
 from .task import find_task
 
 TYPE_CHECKING = False
@@ -108,7 +116,7 @@ def _find_job(dela: Dela, pid: int) -> tuple[Jobs, Job]:
     """Return the process of a PID; raises `RefusedError` if it is unknown."""
     job = dela.jobs.find(pid) if dela.jobs is not None else None
     if dela.jobs is None or job is None:
-        raise job_not_found(pid, looks=dela.sees("status"))
+        raise unknown_process_refusal(pid, looks=dela.sees("status"))
     return dela.jobs, job
 
 

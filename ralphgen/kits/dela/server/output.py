@@ -226,7 +226,7 @@ MOST = 20  # names of tasks in an answer
 LONGEST = 100  # characters of a client's text in a message
 
 
-def shown(text: str) -> str:
+def client_text(text: str) -> str:
     """Return a client's text on one line, shortened if necessary."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     return one_line(cut)
@@ -248,29 +248,31 @@ def not_allowlisted(unique_name: str, *, below: str, denied: bool, fault: str) -
     if denied:
         data = "A human has denied this task: work without it, or ask them"
     return RefusedError(
-        NOT_ALLOWLISTED, f"Task '{shown(unique_name)}' is not allowlisted for MCP execution", data
+        NOT_ALLOWLISTED,
+        f"Task '{client_text(unique_name)}' is not allowlisted for MCP execution",
+        data,
     )
 
 
 def runner_unavailable(runner: str, unique_name: str, hint: str) -> RefusedError:
     """Return the refusal of a task whose runner cannot be run here."""
-    message = f"Runner '{runner}' is not available for task '{shown(unique_name)}'"
+    message = f"Runner '{runner}' is not available for task '{client_text(unique_name)}'"
     return RefusedError(RUNNER_UNAVAILABLE, message, hint)
 
 
-def task_not_found(name: str, candidates: list[str], *, lists: bool) -> RefusedError:
+def unknown_task_refusal(name: str, candidates: list[str], *, lists: bool) -> RefusedError:
     """Return the refusal of an unknown name, or of an ambiguous one with its `candidates`.
 
     `lists` is true if the session has the tool that lists all tasks.
     """
     data = "Use 'list_tasks' to see available tasks" if lists else "Ask a human for its name"
     if candidates:
-        named = ", ".join(map(shown, candidates[:MOST]))
+        named = ", ".join(map(client_text, candidates[:MOST]))
         data = f"The name matches several tasks: {named}. {data}"
-    return RefusedError(TASK_NOT_FOUND, f"Task '{shown(name)}' not found", data)
+    return RefusedError(TASK_NOT_FOUND, f"Task '{client_text(name)}' not found", data)
 
 
-def job_not_found(pid: int, *, looks: bool) -> RefusedError:
+def unknown_process_refusal(pid: int, *, looks: bool) -> RefusedError:
     """Return the refusal of an unknown process: not started by this server, or dropped.
 
     `looks` is true if the session has the tool that lists running tasks.
@@ -308,7 +310,7 @@ def bad_folder(cwd: str, why: str) -> RefusedError:
     """Return the refusal of a working folder that cannot be one."""
     return RefusedError(
         INTERNAL_ERROR,
-        f"Requested cwd '{shown(cwd)}' {why}",
+        f"Requested cwd '{client_text(cwd)}' {why}",
         "Use a directory inside the project, relative to its root, or omit cwd",
     )
 
@@ -326,7 +328,7 @@ def unknown_runner(name: str, runners: Iterable[str]) -> RefusedError:
     known = ", ".join(dict.fromkeys(runners)) or "none, because no tasks were found"
     hint = f"Use '{nearest}'. " if nearest else ""
     return bad_arguments(
-        f"unknown runner '{shown(name)}'", f"{hint}Runners of the tasks found: {known}"
+        f"unknown runner '{client_text(name)}'", f"{hint}Runners of the tasks found: {known}"
     )
 
 

@@ -59,9 +59,9 @@ class JobResources:
 
     def templates(self, dela: Dela) -> Sequence[Mapping[str, str]]:
         """Return the entries of `resources/templates/list`."""
-        return [TEMPLATES[scheme] for scheme in _seen(dela)]
+        return [TEMPLATES[scheme] for scheme in _resource_kinds(dela)]
 
-    def listed(self, dela: Dela, cursor: str | None) -> tuple[list[Entry], str]:
+    def list_page(self, dela: Dela, cursor: str | None) -> tuple[list[Entry], str]:
         """Return a page of the processes, the newest first, and the next one's cursor.
 
         Raises `NotThereError` for a cursor that is none.
@@ -69,7 +69,7 @@ class JobResources:
         if cursor is not None and not re.fullmatch(_CURSOR, cursor):
             raise NotThereError(f"invalid cursor {shortened(cursor)}")
         first = int(cursor or 0)
-        jobs, schemes = _jobs(dela), _seen(dela)
+        jobs, schemes = _jobs(dela), _resource_kinds(dela)
         if not schemes:
             return [], ""
         entries = [
@@ -92,7 +92,11 @@ class JobResources:
         found = re.fullmatch(_URI, uri)
         scheme, pid, start = found.groups() if found is not None else ("", "0", None)
         job = dela.jobs.find(int(pid)) if dela.jobs is not None else None
-        if scheme not in _seen(dela) or job is None or (scheme == "job" and start is not None):
+        if (
+            scheme not in _resource_kinds(dela)
+            or job is None
+            or (scheme == "job" and start is not None)
+        ):
             raise NotThereError(f"no resource {shortened(uri)}")
         facts = {"pid": job.pid, **job.about, **end_facts(job)}
         if scheme == "joblog":
@@ -101,7 +105,7 @@ class JobResources:
 
     def completed(self, dela: Dela, template: str | None, argument: str, value: str) -> list[str]:
         """Return the pids that begin like `value`."""
-        known = {TEMPLATES[scheme]["uriTemplate"] for scheme in _seen(dela)}
+        known = {TEMPLATES[scheme]["uriTemplate"] for scheme in _resource_kinds(dela)}
         if template not in known or argument not in ("pid", "from"):
             where = f"no variable {shortened(argument)} in {shortened(template)}"
             raise NotThereError(f"{where}")
@@ -124,7 +128,7 @@ class JobResources:
 RESOURCES = JobResources()
 
 
-def _seen(dela: Dela) -> list[str]:
+def _resource_kinds(dela: Dela) -> list[str]:
     """Return the kinds of resources that the session has."""
     return [scheme for scheme, tool in TOOLS.items() if dela.sees(tool)]
 

@@ -189,7 +189,7 @@ def _answer(
     except (OSError, ValueError):
         return None
     with process:
-        said = _said(process, time.monotonic() + patience)
+        said = _output_lines(process, time.monotonic() + patience)
         if said is None:
             _end(process)
             return None
@@ -201,7 +201,7 @@ def _answer(
     )
 
 
-def _said(process: Popen[bytes], until: float) -> list[bytes] | None:
+def _output_lines(process: Popen[bytes], until: float) -> list[bytes] | None:
     """Return the output of a process that ends in time; None if it is too late or too long."""
     import selectors
     from subprocess import TimeoutExpired

@@ -16,13 +16,13 @@ from .jobs import GRACE
 from .output import (
     OutputBuffer,
     bad_arguments,
+    client_text,
     not_allowlisted,
     not_started,
     runner_unavailable,
-    shown,
-    task_not_found,
     too_many,
     unknown_runner,
+    unknown_task_refusal,
     with_text,
 )
 from .runners import HINTS
@@ -176,7 +176,7 @@ def find_task_above(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
         if task is not None:
             return task, folder
         if meant or folder == dela.root:
-            raise task_not_found(name, meant, lists=dela.sees("list_tasks"))
+            raise unknown_task_refusal(name, meant, lists=dela.sees("list_tasks"))
         folder = os.path.dirname(folder)
 
 
@@ -212,7 +212,7 @@ def _position(cursor: str | None, count: int) -> int:
         return 0
     if cursor not in map(str, range(1, count)):
         raise bad_arguments(
-            f"invalid cursor '{shown(cursor)}'",
+            f"invalid cursor '{client_text(cursor)}'",
             "Use the 'next_cursor' of the previous page, or omit 'cursor'",
         )
     return int(cursor)

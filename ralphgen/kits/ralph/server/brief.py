@@ -17,7 +17,7 @@ from ralphgen.runtime.values import shortened
 
 from .features import learnings_of
 from .project import INFO
-from .resources import AT, spelled
+from .resources import AT, row_uri
 from .tasks import dependencies
 from .workspace import on_closing, own_row, purpose_of, settable
 
@@ -168,7 +168,7 @@ def steps_of(profile: str, seen: Mapping[str, Tool], *, chosen: bool) -> list[st
     `chosen` says that the row is known which the session is about. Empty for a kind without steps.
     """
     shown = [
-        _said(text, seen, chosen=chosen)
+        _step_text(text, seen, chosen=chosen)
         for needed, text in STEPS.get(profile, ())
         if all(_has(seen, name) for name in needed.split())
     ]
@@ -181,7 +181,7 @@ def _has(seen: Mapping[str, Tool], needed: str) -> bool:
     return name in seen and (not argument or argument in seen[name].properties)
 
 
-def _said(text: str, seen: Mapping[str, Tool], *, chosen: bool) -> str:
+def _step_text(text: str, seen: Mapping[str, Tool], *, chosen: bool) -> str:
     """Return a step in words; empty where it says nothing to this session."""
     if text == CHOOSE:
         return "" if chosen else "Take the first draft that list_tasks shows."
@@ -385,14 +385,14 @@ def _system(workspace: Workspace) -> Iterator[Section]:
         lines.append(f"You work as the discipline {shortened(session.discipline)}.")
     yield Section("", ["\n".join([*lines, ABOUT_FENCES])], quoted=False)
     if tables.metadata is not None:
-        columns = tables.metadata.chosen(INFO[:2])
+        columns = tables.metadata.available_columns(INFO[:2])
         row = workspace.database.row(tables.metadata.select(columns, "ORDER BY id LIMIT 1"))
         record = tables.metadata.decoded(columns, row) if row and columns else {}
         for name, title in zip(INFO, ("The project", "Description of the project"), strict=False):
             if texts := _texts(record, name):
                 yield Section(title, texts)
     if session.discipline is not None:
-        record = _named(workspace, tables.disciplines, session.discipline, DISCIPLINE)
+        record = _fields_by_name(workspace, tables.disciplines, session.discipline, DISCIPLINE)
         for name, title, _ in DISCIPLINE[1:]:
             if texts := _texts(record, name):
                 yield Section(title.replace("the discipline", "your discipline"), texts)
@@ -462,9 +462,9 @@ def _row(workspace: Workspace, task: int | None, columns: Sequence[str]) -> tupl
 
 def _task(workspace: Workspace, task: int) -> Iterator[Section]:
     """Yield the fields of a task, its files, and the outcome of each task that it waited for."""
-    tasks, uri = workspace.tables.tasks, spelled("tasks", str(task))
+    tasks, uri = workspace.tables.tasks, row_uri("tasks", str(task))
     wanted = [*(name for name, _, _ in TASK), "context_files", "depends_on"]
-    columns = tasks.chosen(wanted)
+    columns = tasks.available_columns(wanted)
     record = tasks.decoded(columns, _row(workspace, task, columns) or ())
     for name, title, rank in TASK:
         if texts := _texts(record, name):
@@ -493,9 +493,9 @@ def _outcome(task: Mapping[str, Any]) -> str:
 
 def _feature(workspace: Workspace, name: str) -> Iterator[Section]:
     """Yield what is known of a feature; nothing where it has no row."""
-    features, uri = workspace.tables.features, spelled("features", name)
+    features, uri = workspace.tables.features, row_uri("features", name)
     fields = (*FEATURE, ("context_files", "", None))
-    record = _named(workspace, features, name, fields)
+    record = _fields_by_name(workspace, features, name, fields)
     if workspace.session.brief.get("features") == "resource":
         if record:
             yield _feature_resource(workspace, name, uri, record)
@@ -541,10 +541,10 @@ def _learning(learning: Mapping[str, Any]) -> str:
 
 def _discipline(workspace: Workspace, name: str) -> Iterator[Section]:
     """Yield the words of the discipline that the session is about."""
-    record = _named(workspace, workspace.tables.disciplines, name, DISCIPLINE)
+    record = _fields_by_name(workspace, workspace.tables.disciplines, name, DISCIPLINE)
     for column, title, rank in DISCIPLINE:
         if texts := _texts(record, column):
-            yield Section(title, texts, rank=rank, resource=spelled("disciplines", name))
+            yield Section(title, texts, rank=rank, resource=row_uri("disciplines", name))
 
 
 def _comments(workspace: Workspace, task: int) -> Iterator[Section]:
@@ -553,7 +553,7 @@ def _comments(workspace: Workspace, task: int) -> Iterator[Section]:
     shown = [_comment(one) for one in newest.get("comments", ())]
     if shown:
         title = f"Comments{_of(shown, newest['comments_total'])}, the newest last"
-        whole = f"{spelled('tasks', str(task))}{AT}comments"
+        whole = f"{row_uri('tasks', str(task))}{AT}comments"
         yield Section(title, shown, rank=CUT_COMMENTS, resource=whole, newest=True)
 
 
@@ -587,14 +587,14 @@ def _comment(comment: Mapping[str, Any]) -> str:
     return item(f"{head}{clean(comment.get('body', ''))}")
 
 
-def _named(
+def _fields_by_name(
     workspace: Workspace,
     table: StoredTable,
     name: str,
     fields: Sequence[tuple[str, str, int | None]],
 ) -> dict[str, Any]:
     """Return those fields of a feature or a discipline that the project has; empty without one."""
-    columns = table.chosen(["name", *(column for column, _, _ in fields)])
+    columns = table.available_columns(["name", *(column for column, _, _ in fields)])
     where = f"WHERE {workspace.database.sql.SAME_NAME}"
     row = workspace.database.row(table.select(columns, where), [name])
     return table.decoded(columns, row) if row is not None else {}

@@ -12,8 +12,8 @@ from ralphgen.runtime.tasks import now
 from ralphgen.runtime.tasks.status import (
     add_runs,
     checks_for,
-    listed,
     new_rules,
+    quoted_names,
     refused_files,
     refused_protected,
 )
@@ -70,8 +70,8 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
 
     if mapped := mapped_files(look.stamps):
         raise ToolError(
-            f"another program can change files unnoticed, through its memory: {listed(mapped)}: "
-            "end it, then call again"
+            "another program can change files unnoticed, through its memory: "
+            f"{quoted_names(mapped)}: end it, then call again"
         )
     if run is None or run.task != task or not run.answers(look):
         kind = CheckRun if workspace.tree_rules is None else TreeRun
@@ -163,7 +163,7 @@ class CheckRun:
         self._jobs = Jobs(most=1, sandbox=self._workspace.session.sandbox)
         self._workspace.beside.append(self)
         try:
-            return _shown(self._one(self._checks[0]))
+            return _check_fields(self._one(self._checks[0]))
         finally:
             self._workspace.beside.remove(self)
             self.close()
@@ -221,16 +221,16 @@ class CheckRun:
         if not is_agents_tree(root):  # a file may have been there for the checks alone
             changed |= differing
         written = untracked_files(root, differing | changed, before.rules)
-        self._record_written(written)
-        lines = listed(ignoring_lines(written, after.files))
+        self._record_untracked_files(written)
+        lines = quoted_names(ignoring_lines(written, after.files))
         protected = sorted({*before.protected, *after.protected})
         why = self._unproved(before, changed, written, rewrote, lines) if changed else ""
         at_fault = {rewrote[path] for path in changed if path in rewrote}
         note = ""
         if written:
             note = (
-                f"the checks wrote new files that git does not ignore: {listed(written)}; add "
-                f"{lines} to .gitignore, or the next run cannot prove the task"
+                f"the checks wrote new files that git does not ignore: {quoted_names(written)}; "
+                f"add {lines} to .gitignore, or the next run cannot prove the task"
             )
         return self._answered(results, after, protected, why, at_fault, note)
 
@@ -251,7 +251,7 @@ class CheckRun:
         answer: dict[str, Any] = {
             "task": self.task,
             "passed": passed and not why and not protected,
-            "checks": [_shown(result) for result in results],
+            "checks": [_check_fields(result) for result in results],
         }
         if why:
             answer["not_proved"] = why
@@ -264,7 +264,7 @@ class CheckRun:
         if note:
             answer["note"] = note
         if after.watched:
-            answer["watched"] = f"changed in this session: {listed(after.watched)}"
+            answer["watched"] = f"changed in this session: {quoted_names(after.watched)}"
         if self._keep(results, after, protected):
             self._tree = after.tree
         else:
@@ -284,21 +284,21 @@ class CheckRun:
         reasons = []
         if others:
             numbers = sorted({rewrote[path] for path in others if path in rewrote})
-            names = listed([self._checks[number]["name"] for number in numbers])
+            names = quoted_names([self._checks[number]["name"] for number in numbers])
             reasons.append(
-                f"files were changed while the checks ran: {listed(others)}"
+                f"files were changed while the checks ran: {quoted_names(others)}"
                 f"{names and f', by the check {names}'}; nothing is proved: let the checks "
                 "change no file, or run them again if something else did"
             )
         if not changed.isdisjoint(written):
             again = "run them again" if before.rules is None else "start a new session"
             reasons.append(
-                f"the checks write files that git does not ignore: {listed(written)}; nothing "
-                f"is proved: add to .gitignore {lines} if these are reports, then {again}"
+                f"the checks write files that git does not ignore: {quoted_names(written)}; "
+                f"nothing is proved: add to .gitignore {lines} if these are reports, then {again}"
             )
         return ". ".join([*reasons, *new_rules(before, sorted(changed))])
 
-    def _record_written(self, written: list[str]) -> None:
+    def _record_untracked_files(self, written: list[str]) -> None:
         """Let `ralphgen doctor` know of untracked files that the checks write in the project."""
         workspace = self._workspace
         if not written or workspace.work_tree != workspace.root:
@@ -442,10 +442,13 @@ class TreeRun(CheckRun):
             raise ToolError(f"the checkout for the checks cannot be made: {error}") from error
         why = ""
         if rewrote:
-            names = listed([self._checks[number]["name"] for number in sorted({*rewrote.values()})])
+            names = quoted_names(
+                [self._checks[number]["name"] for number in sorted({*rewrote.values()})]
+            )
             why = (
-                f"files were changed while the checks ran: {listed(sorted(rewrote))}, by the check "
-                f"{names}; nothing is proved: let the checks change no file that git tracks"
+                f"files were changed while the checks ran: {quoted_names(sorted(rewrote))}, "
+                f"by the check {names}; nothing is proved: "
+                "let the checks change no file that git tracks"
             )
         protected = [*before.protected]
         return self._answered(results, before, protected, why, {*rewrote.values()})
@@ -495,7 +498,7 @@ def _task_command(workspace: Workspace, name: str, place: str) -> dict[str, Any]
         offer.close()
 
 
-def _shown(result: dict[str, Any]) -> dict[str, Any]:
+def _check_fields(result: dict[str, Any]) -> dict[str, Any]:
     """Return the part of an answer about a check; the output of one that passed is shortened."""
     tail = result["tail"] if result["exit_code"] else result["tail"][-SHORT_TAIL:]
     if result["exit_code"] is None:

@@ -79,7 +79,7 @@ def list_rows(
 ) -> dict[str, Any]:
     """Return a page of the rows under `key`, in the order of their names."""
     limit = arguments.get("limit", PAGE)
-    shown = table.chosen([*columns, *table.added])
+    shown = table.available_columns([*columns, *table.added])
     after = _after(arguments)
     names = ", ".join(quoted(column) for column in shown)
     by_name = workspace.database.sql.NAME_KEY
@@ -129,7 +129,7 @@ def update_row(
     refuse_unknown(workspace.database, table, name, kind)
     refuse_blank(arguments, *REQUIRED)
     if "acronym" in arguments:
-        _refuse_taken(workspace, table, arguments["acronym"], name)
+        _refuse_duplicate_name(workspace, table, arguments["acronym"], name)
     changes = Changes(workspace.work_tree, table, arguments, key="name")
     changed = changes.apply(workspace.database, "name", name, stamps={})
     return changes.answer({"name": name, "changed": changed})
@@ -223,13 +223,15 @@ def _after(arguments: dict[str, Any]) -> list[str]:
 
 def _acronym(workspace: Workspace, table: StoredTable, arguments: dict[str, Any]) -> str:
     if "acronym" in arguments:
-        _refuse_taken(workspace, table, arguments["acronym"], arguments["name"])
+        _refuse_duplicate_name(workspace, table, arguments["acronym"], arguments["name"])
         return str(arguments["acronym"])
     taken = {row[0] for row in workspace.database.rows(table.select(["acronym"]))}
     return acronym(arguments["name"], arguments.get("display_name", ""), taken)
 
 
-def _refuse_taken(workspace: Workspace, table: StoredTable, wanted: str, name: str) -> None:
+def _refuse_duplicate_name(
+    workspace: Workspace, table: StoredTable, wanted: str, name: str
+) -> None:
     differs = workspace.database.sql.DIFFERS
     sql = table.select(["name"], f"WHERE acronym = ? AND name {differs} ?")
     row = workspace.database.row(sql, [wanted, name])
@@ -339,7 +341,7 @@ def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str,
     name = arguments["name"]
     refuse_unknown(workspace.database, disciplines, name, "discipline")
     columns = list(disciplines.columns)
-    may_read = database.sql.may_read
+    may_read = database.sql.can_read
     if SERVERS in columns and not may_read(database, disciplines.name, SERVERS):
         columns.remove(SERVERS)  # what stands there may be secret, and so is masked here
     row = workspace.database.row(disciplines.select(columns, "WHERE name = ?"), [name])

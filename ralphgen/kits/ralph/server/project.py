@@ -28,7 +28,7 @@ def get_project_info(workspace: Workspace, _: dict[str, Any]) -> dict[str, Any]:
     metadata = workspace.tables.metadata
     if metadata is None:
         return {"title": UNTITLED}
-    columns = metadata.chosen(INFO)
+    columns = metadata.available_columns(INFO)
     row = workspace.database.row(metadata.select(columns, "ORDER BY id LIMIT 1"))
     record = metadata.decoded(columns, row) if row else {}
     named = {name.removeprefix("project_"): value for name, value in record.items()}

@@ -41,9 +41,9 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
     if workspace.tree_rules is not None:
         return _look_at_worktree(workspace, workspace.tree_rules)
     from ralphgen.runtime.files.work_tree import (
+        counted_files,
         differing_files,
-        listed_files,
-        marked_files,
+        file_marks,
         nested_repositories,
         protected_elsewhere,
         protected_files,
@@ -58,9 +58,9 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
         return look_at_files(root, workspace.done, for_run=for_run)
     done = workspace.done or {}
     rules, globs = _with_new_trees(workspace, began), done.get("protect", ())
-    names, ticked = listed_files(root, rules, globs)
+    names, ticked = counted_files(root, rules, globs)
     stamps = settled_stamps(root, names) if for_run else {}
-    files = marked_files(root, names, ticked)
+    files = file_marks(root, names, ticked)
     digest, unlisted = tree_digest(files), unlisted_files(root, rules)
     protected = protected_files(root, globs, files)
     protected |= protected_elsewhere(root, (_project_of(workspace), workspace.root))
@@ -302,6 +302,6 @@ def advice_of(workspace: Workspace, task: int) -> str:
     if "run_checks" not in session.enabled:
         closing = f'"ralphgen task check {task}", then "ralphgen task status {task} done"'
         return f"run {closing}" if session.profile == FULL else f"ask the user to run {closing}"
-    bound = session.bound_arguments("run_checks").get("task")
+    bound = session.filled_arguments("run_checks").get("task")
     whole = "run_checks" if bound is not None else f"run_checks with task {task}"
     return f"call {whole}, then set it to done"

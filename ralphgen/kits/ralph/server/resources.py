@@ -222,7 +222,7 @@ class ProjectResources:
         """Return the entries of `resources/templates/list`."""
         return TEMPLATES
 
-    def listed(self, workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
+    def list_page(self, workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
         """Return a page of state files, own task, features and disciplines, and a cursor.
 
         Rows come in the order of their names, after the place that the cursor stands for, so that
@@ -285,7 +285,7 @@ class ProjectResources:
 RESOURCES = ProjectResources()
 
 
-def spelled(kind: str, name: str) -> str:
+def row_uri(kind: str, name: str) -> str:
     """Return the URI of a row."""
     return f"{SCHEME}{kind}/{encode_segment(name)}"
 
@@ -340,7 +340,7 @@ def _rows(workspace: Workspace, kind: str, after: str) -> Iterator[tuple[tuple[s
     for following in kinds[kinds.index(kind) :]:
         argument, _ = NAMED[following]
         table = _table(workspace, argument)
-        columns = table.chosen(["name", "display_name", "description"])
+        columns = table.available_columns(["name", "display_name", "description"])
         chosen = ", ".join(f'"{column}"' for column in columns)
         own = workspace.database.sql
         sql = (
@@ -353,7 +353,7 @@ def _rows(workspace: Workspace, kind: str, after: str) -> Iterator[tuple[tuple[s
                 if not _is_whole(key, found["name"]):
                     continue
                 texts = (found.get("display_name"), found.get("description"))
-                uri, name = spelled(following, found["name"]), f"{argument} {_brief(found['name'])}"
+                uri, name = row_uri(following, found["name"]), f"{argument} {_brief(found['name'])}"
                 yield (following, key), _entry(uri, name, *texts)
             after = rows[-1][0]
         after = ""
@@ -367,7 +367,7 @@ def _own_task(workspace: Workspace) -> list[Entry]:
     sql = workspace.tables.tasks.select(["title"], "WHERE id = ?")
     row = workspace.database.row(sql, [task])
     about = "The task of this session."
-    return [_entry(spelled("tasks", str(task)), f"task {task}", row[0], about)] if row else []
+    return [_entry(row_uri("tasks", str(task)), f"task {task}", row[0], about)] if row else []
 
 
 def _entry(uri: str, name: str, title: object, description: object, media: str = JSON) -> Entry:
@@ -441,7 +441,7 @@ def _task(workspace: Workspace, name: str, cursor: str | None) -> str:
 
     def whole() -> dict[str, object]:
         try:
-            return task_in_parts(workspace, task, spelled("tasks", name), cursor)
+            return task_in_parts(workspace, task, row_uri("tasks", name), cursor)
         except ToolError as error:
             raise NotThereError(str(error)) from error
 

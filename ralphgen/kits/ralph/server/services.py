@@ -150,14 +150,14 @@ def run_check(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]
 
     Raises `ToolError` where there is no such check.
     """
-    from ralphgen.runtime.tasks.status import listed
+    from ralphgen.runtime.tasks.status import quoted_names
 
     from .checks import CheckRun
 
     checks = [*(workspace.done or {}).get("checks", ())]
     found = [check for check in checks if check["name"] == arguments["check"]]
     if not found:
-        names = listed([check["name"] for check in checks]) or "none"
+        names = quoted_names([check["name"] for check in checks]) or "none"
         raise ToolError(f"there is no check {arguments['check']!r}: the checks are {names}")
     return CheckRun(workspace, 0, found).alone()
 

@@ -77,7 +77,7 @@ def update_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict
     """Replace the text of a comment of a task (SPEC-070, category 2)."""
     database, tables = workspace.database, workspace.tables
     task, comment = arguments["task_id"], arguments["comment_id"]
-    comments.refuse_missing(database, tables, task, comment)
+    comments.require_task(database, tables, task, comment)
     _refuse_foreign(workspace, "update_task_comment", task)
     comments.refuse_other_authors(database, tables, workspace.session, comment)
     refuse_blank(arguments, "body")
@@ -89,7 +89,7 @@ def update_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict
 def delete_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Delete a comment of a task (SPEC-070, category 2)."""
     task, comment = arguments["task_id"], arguments["comment_id"]
-    comments.refuse_missing(workspace.database, workspace.tables, task, comment)
+    comments.require_task(workspace.database, workspace.tables, task, comment)
     _refuse_foreign(workspace, "delete_task_comment", task)
     comments.delete(workspace.database, workspace.tables, comment)
     return {"deleted": comment, "task_id": task}
@@ -98,7 +98,7 @@ def delete_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict
 def _refuse_foreign(workspace: Workspace, tool: str, task: int) -> None:
     """Raise `ToolError` for a task outside the feature that the session is bound to."""
     session = workspace.session
-    bound = session.bound_arguments(tool).get("task_id")
+    bound = session.filled_arguments(tool).get("task_id")
     if bound is None or bound.reach != WITHIN or task == bound.value:
         return
     if workspace.task(task, ["feature"]) != (session.feature,):
@@ -123,7 +123,7 @@ def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any
     tasks = tables.tasks
     clauses, values = _filters(workspace, arguments)
     limit = arguments.get("limit", PAGE)
-    columns = tasks.chosen([*LISTED, *tasks.added])
+    columns = tasks.available_columns([*LISTED, *tasks.added])
     if arguments.get("filter_ready"):
         matching = tasks.select(["id"], _where(clauses)) if clauses else ""
         ids, cursors, count = ready_page(
@@ -204,7 +204,7 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
             "and may contain it; set it again first"
         )
     refuse_claimed(workspace.database, workspace.tables, workspace.session, task)
-    dangling = [*comments.written_for(database, tables, task), *mentions(workspace, task)]
+    dangling = [*comments.comments_from_task(database, tables, task), *mentions(workspace, task)]
     remove_task(database, tables, task)
     answer: dict[str, Any] = {"deleted": task}
     if freed:
@@ -260,7 +260,7 @@ def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -
     _refuse_wrong_words(arguments)
     question = ""
     if new == "blocked":
-        question, reason, answer = _said_of_block(workspace, arguments)
+        question, reason, answer = _block_details(workspace, arguments)
         if answer:
             return {"id": task, "old": plain(old), "new": plain(old), **answer}
         arguments = {**arguments, **reason}
@@ -306,7 +306,7 @@ def _question(arguments: Mapping[str, Any]) -> str:
     return str(arguments.get("question", reason if reason.rstrip().endswith("?") else ""))
 
 
-def _said_of_block(
+def _block_details(
     workspace: Workspace, arguments: Mapping[str, Any]
 ) -> tuple[str, dict[str, str], dict[str, Any]]:
     """Return the question that blocks a task, the missing reason, and the user's answer.
@@ -331,7 +331,7 @@ def _said_of_block(
     takes_reason = workspace.tables.takes_reason
     if takes_reason and not reason and workspace.session.leaves("set_task_status", "reason"):
         refusal = '"blocked" needs a "reason": state what keeps this task from being done'
-        return "", {"reason": asked_reason(workspace, task, refusal)}, {}
+        return "", {"reason": block_reason(workspace, task, refusal)}, {}
     return "", {}, {}
 
 
@@ -491,7 +491,7 @@ def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
     named = [f"- {row['id']} {shortened(row['title'])}" for row in waiting[:NAMED]]
     if len(waiting) > NAMED:
         named.append(f"- and {len(waiting) - NAMED} more")
-    told = _named(workspace, task)
+    told = _task_name(workspace, task)
     question = confirmation(
         "\n".join([f"Delete {told}? These tasks wait for it:", *named]),
         "Delete it and remove these dependencies",
@@ -517,7 +517,7 @@ def may_force(workspace: Workspace, task: int, *, force: bool) -> bool:
         return force
     name = one_line(str(claim.session))
     question = confirmation(
-        f'{_named(workspace, task)} is claimed by the session "{name}". If you end the claim, '
+        f'{_task_name(workspace, task)} is claimed by the session "{name}". If you end the claim, '
         "that session can no longer write.",
         "End its claim",
     )
@@ -531,13 +531,13 @@ def may_force(workspace: Workspace, task: int, *, force: bool) -> bool:
     return force
 
 
-def asked_reason(workspace: Workspace, task: int, refusal: str) -> str:
+def block_reason(workspace: Workspace, task: int, refusal: str) -> str:
     """Return the user's reason for which a task is blocked.
 
     Raises `ToolError` with the refusal without an answer.
     """
     question = Question(
-        f"Why is {_named(workspace, task)} blocked?",
+        f"Why is {_task_name(workspace, task)} blocked?",
         {"reason": {**TEXT, "title": "Reason"}},
     )
     word = need(question, refusal)
@@ -554,7 +554,7 @@ def answer_to(
     `options` are suggestions. The result has the id of the `comment` with the answer, and is empty
     without an answer.
     """
-    lines = [f"A question blocks {_named(workspace, task)}:", asked]
+    lines = [f"A question blocks {_task_name(workspace, task)}:", asked]
     message = "\n".join([*lines, *(f"- {one}" for one in options)])
     word = ask(Question(message, {"answer": {**TEXT, "title": "Answer"}}))
     if word.content is None:
@@ -577,7 +577,7 @@ def record(workspace: Workspace, task: int, word: Word, text: str) -> dict[str, 
     return {"comment": comment}
 
 
-def _named(workspace: Workspace, task: int) -> str:
+def _task_name(workspace: Workspace, task: int) -> str:
     (title,) = workspace.task(task, ["title"])
     return f"Task {task} {shortened(plain(title))}"
 
@@ -588,5 +588,5 @@ def _may_free(workspace: Workspace) -> bool:
     return (
         "update_task" in session.enabled
         and session.leaves("update_task", "depends_on")
-        and not session.bound_arguments("update_task")
+        and not session.filled_arguments("update_task")
     )

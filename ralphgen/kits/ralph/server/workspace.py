@@ -113,9 +113,9 @@ class Workspace(OpenProject):
 
         def refuse() -> None:
             if own is not None:
-                from ralphgen.runtime.tasks.claims import refuse_lost
+                from ralphgen.runtime.tasks.claims import require_claim
 
-                refuse_lost(database, own["task"], self.session.session_id, own["token"])
+                require_claim(database, own["task"], self.session.session_id, own["token"])
             if as_read is not None:
                 from ralphgen.runtime.tasks import refuse_changed
 
@@ -242,7 +242,7 @@ def refuse_another_project(workspace: Workspace) -> None:
     """Raise `ToolError` if the session was created for the rows of another database."""
     session, tables = workspace.session, workspace.tables
     if session.project is not None and tables.metadata is not None:
-        columns = tables.metadata.chosen(["project_title", "project_created"])
+        columns = tables.metadata.available_columns(["project_title", "project_created"])
         row = workspace.database.row(tables.metadata.select(columns, "ORDER BY id LIMIT 1")) or ()
         found = dict(zip(columns, row, strict=False))
         for key, words in (("title", "title"), ("created", "creation date")):
@@ -320,13 +320,13 @@ RESOURCES = (
 def instructions(session: Session, tools: Sequence[Tool]) -> str:
     """Return at most 2,000 characters on the tools that this session sees."""
     seen = {tool.name: tool for tool in tools}
-    lines = [f"The project's database, for a session of the recipe {shown_name(session.recipe)}."]
+    lines = [f"The project's database, for a session of the recipe {short_name(session.recipe)}."]
     if session.brief.get("description"):
         lines[0] += f" {session.brief['description']}"
     if not seen:
         return f"{lines[0]} This session has no tools on this server.\n{RESOURCES}"
     if session.discipline:
-        lines.append(f"You work as the discipline {shown_name(session.discipline)}.")
+        lines.append(f"You work as the discipline {short_name(session.discipline)}.")
     own = own_row(session)
     if own:
         lines.append(f"This session works on {own}: omit its id or name in calls.")
@@ -355,11 +355,11 @@ def _advice(seen: Mapping[str, Tool]) -> Iterator[str]:
 def own_row(session: Session) -> str:
     """Return the row of a session, in words; empty without one."""
     if session.task is not None:
-        return f"task {session.task} of the feature {shown_name(session.feature or '')}"
+        return f"task {session.task} of the feature {short_name(session.feature or '')}"
     if session.feature is not None:
-        return f"the feature {shown_name(session.feature)}"
+        return f"the feature {short_name(session.feature)}"
     if session.target is not None:
-        return f"the discipline {shown_name(session.target)}"
+        return f"the discipline {short_name(session.target)}"
     return ""
 
 
@@ -383,7 +383,7 @@ def settable(arguments: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
     return statuses
 
 
-def shown_name(text: str) -> str:
+def short_name(text: str) -> str:
     """Return a name on one line; a very long one is cut."""
     shown = one_line(text)
     return shown if len(shown) <= NAME else f"{shown[:NAME]}…"
@@ -399,7 +399,7 @@ def refuse_unlike(
     database = workspace.database
     also, reads = _further(manifest), manifest["schema"].get("reads", {})
     found = workspace.read_at_start(lambda: database.tables(also))
-    gone = workspace.read_at_start(lambda: database.missing_columns(reads))
+    gone = workspace.read_at_start(lambda: database.absent_columns(reads))
     views = workspace.read_at_start(lambda: database.views_digest(also))
     if refuse_other_schema("ralph", folder, manifest["schema"], found, gone, views):
         remember(definitions)
@@ -416,7 +416,7 @@ def refuse_migrated(workspace: Workspace, folder: str) -> None:
         known = {column["name"] for column in built_for.get(name, ())}
         before[name] = built_for.get(name, [])
         after[name] = [column for column in found.get(name, ()) if column["name"] in known]
-    moved = [*differences(before, after, hide), *_gone(tables, found)]
+    moved = [*differences(before, after, hide), *_missing_column_messages(tables, found)]
     expected = manifest["schema"].get("views", "")
     if not moved and workspace.database.views_digest(also) != expected:
         moved.append(REDEFINED)
@@ -446,7 +446,7 @@ def _in_use(tables: Tables, found: Found) -> Found:
     }
 
 
-def _gone(tables: Tables, found: Found) -> Iterator[str]:
+def _missing_column_messages(tables: Tables, found: Found) -> Iterator[str]:
     """Yield a sentence for each missing column that the tools use.
 
     The facts next to the server do not help: it can be regenerated during the session.

@@ -390,7 +390,7 @@ def ready_command(
     )
     return ReadyCommand(
         command,
-        {"command": [filling.shown(word) for word in (program, *words)], "timeout": limit},
+        {"command": [filling.filled_text(word) for word in (program, *words)], "timeout": limit},
         documented=output == DOCUMENT,
         warnings=[*unknown_keys(config, KEYS, "subprocess"), *warnings],
     )
@@ -448,7 +448,7 @@ def _passable(where: str, text: str) -> str:
 
 def data_of_command(outcome: CommandOutcome, timeout: float) -> dict[str, Any]:
     """Return the output of a command; raises `CodedError` with it in `details` on failure."""
-    data = _written(outcome)
+    data = _write_result(outcome)
     if failure := _failure(outcome, timeout, data):
         raise failure
     text = outcome.stdout.strip()
@@ -462,7 +462,7 @@ def data_of_command(outcome: CommandOutcome, timeout: float) -> dict[str, Any]:
 
 def data_of_document(outcome: CommandOutcome, timeout: float) -> Any:
     """Return the value of a Python tool; raises `CodedError` if it failed or reports a failure."""
-    details = _written(outcome)
+    details = _write_result(outcome)
     document = _document(outcome.stdout)
     if document is not None:
         del details["stdout"], details["return_code"]  # of the runtime, not the tool
@@ -483,7 +483,7 @@ def data_of_document(outcome: CommandOutcome, timeout: float) -> Any:
     return value
 
 
-def _written(outcome: CommandOutcome) -> dict[str, Any]:
+def _write_result(outcome: CommandOutcome) -> dict[str, Any]:
     data: dict[str, Any] = {
         "stdout": outcome.stdout,
         "stderr": outcome.stderr,

@@ -282,7 +282,7 @@ def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredRes
     link = link_of(rye, item)
     report = ExecutionReport(link, rye.trust().policy_of(item_type), started)
     try:
-        given = _given(arguments)
+        given = _call_parameters(arguments)
         if item_type == TOOL:
             return _tool(rye, spaces, link, given, report, dry_run=dry_run)
         return _guide(link, given, report, dry_run=dry_run)
@@ -290,7 +290,7 @@ def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredRes
         raise report.failure(error) from error
 
 
-def _given(arguments: dict[str, Any]) -> dict[str, Any]:
+def _call_parameters(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a call; raises `CodedError` for values outside JSON."""
     given: dict[str, Any] = arguments.get("parameters") or {}
     if not is_finite(given):

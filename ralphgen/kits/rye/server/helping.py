@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import CodedError
 
-from .values import VALIDATION_FAILED, shown
+from .values import VALIDATION_FAILED, preview
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def help_on(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     topic = arguments.get("topic", OVERVIEW)
     if topic not in topics:
         listed = ", ".join(f'"{name}"' for name in topics)
-        raise CodedError(VALIDATION_FAILED, f"unknown topic {shown(topic)}: use {listed}")
+        raise CodedError(VALIDATION_FAILED, f"unknown topic {preview(topic)}: use {listed}")
     return {"status": "success", "topic": topic, "content": _content(topic, seen), "topics": topics}
 
 
@@ -197,13 +197,13 @@ def _on_tool(tool: Tool) -> Iterator[str]:
 
     yield from (f"# {tool.name}", "", tool.description, "", FURTHER[tool.name], "")
     for name, rule in tool.properties.items():
-        yield f"- {_told(name, rule, must=name in tool.required)}"
+        yield f"- {_argument_line(name, rule, must=name in tool.required)}"
     given = {**EXAMPLES[tool.name], "project_path": "/path/of/the/project"}
     call = {name: value for name, value in given.items() if name in tool.properties}
     yield from ("", f"Example: {json.dumps(call)}")
 
 
-def _told(name: str, rule: Mapping[str, Any], *, must: bool) -> str:
+def _argument_line(name: str, rule: Mapping[str, Any], *, must: bool) -> str:
     """Return one argument as a line."""
     limits = [str(rule[limit]) for limit in ("minimum", "maximum") if limit in rule]
     facts = [str(rule["type"]), *(["required"] if must else ())]
@@ -211,7 +211,10 @@ def _told(name: str, rule: Mapping[str, Any], *, must: bool) -> str:
         facts = [*facts[1:], " | ".join(str(value) for value in rule["enum"])]
     if limits:
         facts.append(f"from {' to '.join(limits)}")
-    inner = [_told(part, rules, must=False) for part, rules in rule.get("properties", {}).items()]
+    inner = [
+        _argument_line(part, rules, must=False)
+        for part, rules in rule.get("properties", {}).items()
+    ]
     text = f"{name} ({', '.join(facts)})"
     if "description" in rule:
         text += f": {rule['description']}"

@@ -186,7 +186,7 @@ class TimedConnection:
         """Return the remaining seconds, negative after the deadline."""
         return self._deadline - time.monotonic()
 
-    def left(self) -> float:
+    def remaining_seconds(self) -> float:
         """Return the remaining seconds; raises TimeoutError if there are none."""
         left = self.seconds()
         if left <= 0 or self._is_cut:
@@ -196,7 +196,7 @@ class TimedConnection:
     def hold(self, connection: socket) -> None:
         """Set the connection that `cut` shuts down."""
         self._socket = connection
-        self.left()
+        self.remaining_seconds()
 
     def cut(self) -> None:
         """Shut the connection down, which wakes a blocked reader or writer."""
@@ -218,7 +218,7 @@ class TimedConnection:
     def read(self, most: int, **_timeout: Any) -> bytes:
         """Return received bytes, or none at the end."""
         connection = self._open()
-        connection.settimeout(self.left())
+        connection.settimeout(self.remaining_seconds())
         return connection.recv(most)
 
     def write(self, data: bytes, **_timeout: Any) -> None:
@@ -226,7 +226,7 @@ class TimedConnection:
         from httpcore2 import WriteError
 
         connection = self._open()
-        connection.settimeout(self.left())
+        connection.settimeout(self.remaining_seconds())
         try:
             connection.sendall(data)
         except TimeoutError:
@@ -305,7 +305,7 @@ def _connection(target: Target, addresses: list[str], line: TimedConnection) -> 
 
     problem = ""
     for index, address in enumerate(addresses):
-        seconds = line.left() / (len(addresses) - index)
+        seconds = line.remaining_seconds() / (len(addresses) - index)
         try:
             connection = socket.create_connection((address, target.port), seconds)
         except OSError as error:
@@ -313,7 +313,7 @@ def _connection(target: Target, addresses: list[str], line: TimedConnection) -> 
             continue
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
-    line.left()
+    line.remaining_seconds()
     raise UnreachableError(f'cannot connect to "{target.authority}": {problem}')
 
 
@@ -329,7 +329,7 @@ def _secure(target: Target, connection: socket, line: TimedConnection) -> None:
         connection, server_hostname=target.host, do_handshake_on_connect=False
     )
     line.hold(secured)
-    secured.settimeout(line.left())
+    secured.settimeout(line.remaining_seconds())
     try:
         secured.do_handshake()
     except ssl.SSLCertVerificationError as error:
@@ -549,7 +549,11 @@ class PendingRequest:
                 connect(self._target, self._line, anywhere=bool(self._hosts))
             except UnreachableError:
                 pause = pause_after(attempt, backoff)
-                if attempt >= most or pause >= self._line.left() or self._done.wait(pause):
+                if (
+                    attempt >= most
+                    or pause >= self._line.remaining_seconds()
+                    or self._done.wait(pause)
+                ):
                     raise
             else:
                 return
@@ -671,7 +675,7 @@ def ready_request(
     target = target_of(request.url)
     check_allowed(target, hosts)
     check_allowed(target, within, PROJECT_FILE)
-    shown = {"method": request.method, "url": filling.shown(url), "timeout": limit}
+    shown = {"method": request.method, "url": filling.filled_text(url), "timeout": limit}
     return ReadyRequest(
         request, hosts, shown, [*unknown_keys(config, KEYS, "http_client"), *warnings]
     )

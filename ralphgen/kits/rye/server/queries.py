@@ -95,7 +95,7 @@ class Leaf:
         return any("*" in word for word in self.words)
 
     @property
-    def held(self) -> str:
+    def literal_part(self) -> str:
         """Return the longest literal part, which is faster to search for than the pattern."""
         return max("*".join(self.words).split("*"), key=len)
 
@@ -397,7 +397,7 @@ def _counted_by_text(table: ItemTable, leaf: Leaf) -> dict[int, float]:
         return {}
     pattern = re.compile(pattern_of(leaf))
     weights = [WEIGHTS[FIELDS.index(leaf.field)]] if leaf.field else WEIGHTS
-    held = leaf.held
+    held = leaf.literal_part
     counts = {}
     for row, *texts in table.texts(" AND ".join(filter(None, wanted)), leaf.field):
         pairs = zip(texts, weights, strict=True)

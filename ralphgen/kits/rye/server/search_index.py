@@ -59,7 +59,7 @@ def check_filters(filters: Mapping[str, Any]) -> None:
             if not isinstance(wanted, str) or moment_of(wanted) is None:
                 raise _wrong(f'"filters.{name}" must be a date such as "2026-01-31"')
         else:
-            _check_wanted(name, wanted)
+            _check_query(name, wanted)
 
 
 def passes(filters: Mapping[str, Any], values: Callable[[str], Any]) -> bool:
@@ -87,7 +87,7 @@ def moment_of(text: object, *, ends: bool = False) -> datetime | None:
         return None
 
 
-def _check_wanted(name: str, wanted: object) -> None:
+def _check_query(name: str, wanted: object) -> None:
     values = wanted if isinstance(wanted, list) else [wanted]
     shown = f'"filters.{one_line(name[:SHOWN])}"'
     if not 0 < len(values) <= MAX_FILTERS:
@@ -223,7 +223,7 @@ class Watch:
         If the caller stops after a change with a text, the next call yields the rest.
         """
         if not self._folder or os.path.realpath(self._folder) != os.path.normpath(self._folder):
-            yield from self._gone(self._top)
+            yield from self._forget_directory(self._top)
             return
         yield from self._changes_at(self._top, self._folder, None)
 
@@ -232,7 +232,7 @@ class Watch:
         try:
             descriptor = os.open(name, _LISTING, dir_fd=parent)
         except OSError:
-            yield from self._gone(folder)
+            yield from self._forget_directory(folder)
             return
         try:
             yield from self._list(folder, descriptor)
@@ -252,7 +252,7 @@ class Watch:
             return
         files, folders = self._names(folder.prefix, descriptor)
         for name in folder.folders.keys() - folders:
-            yield from self._gone(folder.folders.pop(name))
+            yield from self._forget_directory(folder.folders.pop(name))
         vanished = folder.files.keys() - files
         for name in vanished:
             del folder.files[name]
@@ -293,7 +293,7 @@ class Watch:
                     item = ItemChange(folder.prefix + stem, extension, text)
         return item or ItemChange(folder.prefix + stem, "", None)
 
-    def _gone(self, folder: _Folder) -> Iterator[ItemChange]:
+    def _forget_directory(self, folder: _Folder) -> Iterator[ItemChange]:
         """Forget a directory, and yield its items as removed."""
         folder.stamp = None
         files, folder.files = folder.files, {}
@@ -301,7 +301,7 @@ class Watch:
         for stem in {name[: name.rindex(".")] for name in files}:
             yield ItemChange(folder.prefix + stem, "", None)
         for inner in folders.values():
-            yield from self._gone(inner)
+            yield from self._forget_directory(inner)
 
 
 def _changed_files(folder: _Folder, descriptor: int) -> list[str]:
@@ -519,7 +519,7 @@ def facts_of(item: Item, parsed: Parsed, bare: str) -> dict[str, Any]:
     }
 
 
-def shown_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
+def result_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a result, with its tags."""
     metadata = {name: value for name, value in facts["metadata"].items() if value not in ("", [])}
     return {**metadata, "tags": facts["tags"]} if facts["tags"] else metadata

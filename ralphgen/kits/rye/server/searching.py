@@ -27,7 +27,7 @@ from .search_index import (
     check_filters,
     moment_of,
     passes,
-    shown_metadata,
+    result_metadata,
 )
 from .spaces import KNOWLEDGE, SOURCES, TYPES
 
@@ -207,7 +207,7 @@ class _Search:
             "path": item.path,
             "score": hit.score,
             **self._text_of(item, facts, leaves),
-            "metadata": shown_metadata(facts),
+            "metadata": result_metadata(facts),
             "problems": facts["problems"],
             "shadows": self._spaces.shadows(item),
             "shadowed_by": self._spaces.shadowed_by(item),
@@ -244,7 +244,7 @@ def field_hints(query: str) -> list[str]:
     named = dict.fromkeys(_NAMED.findall(_PHRASE.sub('"', query)))
     known = ", ".join(FIELDS)
     return [
-        f'"{one_line(name[:SHOWN])}:" is not a field: use {known}{_meant(name, FIELDS)}'
+        f'"{one_line(name[:SHOWN])}:" is not a field: use {known}{_suggestion(name, FIELDS)}'
         for name in [name for name in named if name not in FIELDS][:MOST_HINTS]
     ]
 
@@ -257,7 +257,7 @@ def filter_hints(filters: Mapping[str, Any], facts: Iterable[Mapping[str, Any]])
     known = {*OWN}.union(*(fact["metadata"] for fact in facts))
     return [
         f'"filters.{one_line(name[:SHOWN])}" matches no field of the searched '
-        f"items{_meant(asks, known)}"
+        f"items{_suggestion(asks, known)}"
         for asks, name in [pair for pair in asked.items() if pair[0] not in known][:MOST_HINTS]
     ]
 
@@ -270,7 +270,7 @@ def fuzzy_hints(query: Node | None) -> list[str]:
     return ['"fuzzy": {} also finds misspelled words']
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     near = nearest(name, known)
     return f'; did you mean "{near}"?' if near else ""
 
@@ -297,7 +297,7 @@ def _first_place(text: str, start: int, leaves: Sequence[Leaf]) -> int | None:
         part = text[begin : min(end, begin + REACH)]
         folded = fold(part)
         # One regular expression for all leaves takes seconds on a long query and text.
-        likely = [leaf for leaf in leaves if leaf.held in folded][:MOST_LEAVES]
+        likely = [leaf for leaf in leaves if leaf.literal_part in folded][:MOST_LEAVES]
         found = re.search("|".join(map(pattern_of, likely)), folded) if likely else None
         if found:  # folding may change the length; an approximate offset is good enough
             return begin + found.start() * len(part) // len(folded)

@@ -21,7 +21,7 @@ from .values import (
     READ_ONLY_SPACE,
     SPACE_VIOLATION,
     VALIDATION_FAILED,
-    shown,
+    preview,
 )
 
 TYPE_CHECKING = False
@@ -123,7 +123,7 @@ def check_id(text: str) -> str:
     """Return the text if it is an id; raises `CodedError` otherwise."""
     problem = _problem(text, _SEGMENT)
     if problem:
-        raise CodedError(INVALID_ID, f"invalid id {shown(text)}: {problem}")
+        raise CodedError(INVALID_ID, f"invalid id {preview(text)}: {problem}")
     return text
 
 
@@ -137,7 +137,7 @@ def check_pattern(text: str) -> str:
     if not problem and any(ANY_DEPTH in part and part != ANY_DEPTH for part in text.split("/")):
         problem = f'"{ANY_DEPTH}" matches whole parts: separate it with "/"'
     if problem:
-        raise CodedError(INVALID_ID, f"invalid id pattern {shown(text)}: {problem}")
+        raise CodedError(INVALID_ID, f"invalid id pattern {preview(text)}: {problem}")
     return text
 
 
@@ -405,10 +405,10 @@ class Spaces:
         """Return the item of an id, of `source` or the first space with it; raises `CodedError`."""
         check_id(item_id)
         sources = (source,) if source else SOURCES
-        found = self._found(item_type, item_id, sources)
+        found = self._first_match(item_type, item_id, sources)
         if found is None:
             likely = self._suggestions(item_type, item_id, sources)
-            raise self._not_found(ITEM_NOT_FOUND, item_type, item_id, sources, likely)
+            raise self._not_found_error(ITEM_NOT_FOUND, item_type, item_id, sources, likely)
         return found
 
     def executor(self, executor_id: str, space: Space) -> Item:
@@ -419,13 +419,13 @@ class Spaces:
             check_id(tool_id)
         except CodedError as error:
             raise CodedError(EXECUTOR_NOT_FOUND, str(error), item_type=TOOL) from error
-        found = self._found(TOOL, tool_id, sources)
+        found = self._first_match(TOOL, tool_id, sources)
         if found is None:
             # Suggest only the executors of the system space.
             known = (*EXECUTORS, *EXECUTORS.values())
             near = nearest(executor_id, known) or nearest(executor_id.rpartition("/")[2], known)
             likely = [near] if near else []
-            raise self._not_found(EXECUTOR_NOT_FOUND, TOOL, tool_id, sources, likely)
+            raise self._not_found_error(EXECUTOR_NOT_FOUND, TOOL, tool_id, sources, likely)
         return found
 
     def at(self, item_type: str, item_id: str, source: str) -> Item | None:
@@ -479,7 +479,7 @@ class Spaces:
         check_writable(copy)
         return copy
 
-    def _found(self, item_type: str, item_id: str, sources: Sequence[str]) -> Item | None:
+    def _first_match(self, item_type: str, item_id: str, sources: Sequence[str]) -> Item | None:
         """Return the item of an id or bare name in the first space with it; raises `CodedError`."""
         for name in sources:
             if found := self.at(item_type, item_id, name):
@@ -500,7 +500,7 @@ class Spaces:
                 return self.at(item_type, candidates[0], name)
         return None
 
-    def _not_found(
+    def _not_found_error(
         self,
         code: str,
         item_type: str,
@@ -512,9 +512,9 @@ class Spaces:
         searched = [name for name in sources if self.of(name).folder]
         elsewhere = [name for name in SOURCES if name not in sources]
         elsewhere = [name for name in elsewhere if self.at(item_type, item_id, name)]
-        message = f'no {item_type} "{item_id}" in {_named(searched)}'
+        message = f'no {item_type} "{item_id}" in {_space_names(searched)}'
         if elsewhere:
-            message += f", but in {_named(elsewhere)}"
+            message += f", but in {_space_names(elsewhere)}"
         elif suggestions:
             message += f': did you mean "{suggestions[0]}"?'
         ignored = self._ignored(item_type, item_id, sources)
@@ -539,7 +539,7 @@ class Spaces:
                 if os.path.splitext(entry.name)[0].lower() == name and not is_folder:
                     relative = os.path.join(category, entry.name)
                     why = why_no_item(item_type, entry.path, relative)
-                    file = shown(f"{FOLDERS[item_type]}/{relative}")
+                    file = preview(f"{FOLDERS[item_type]}/{relative}")
                     found.append(f"{file} of the {space.name} space is not an item: {why}")
         return sorted(found)[:MOST_SUGGESTIONS]
 
@@ -557,7 +557,7 @@ class Spaces:
         return likely[:MOST_SUGGESTIONS]
 
 
-def _named(sources: Sequence[str]) -> str:
+def _space_names(sources: Sequence[str]) -> str:
     """Return the spaces in words."""
     if not sources:
         return "the user space, which has no directory"

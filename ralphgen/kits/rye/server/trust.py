@@ -167,7 +167,7 @@ class KeyFolder:
             os.close(file)
 
 
-def made_folder(path: str) -> KeyFolder:
+def open_key_folder(path: str) -> KeyFolder:
     """Open a key directory, created with mode 0700 if missing.
 
     Raises `OSError` and `UnfitKeyError`.
@@ -233,7 +233,7 @@ def own_key(user: str) -> Key:
     try:
         return _read_own(folder)
     except FileNotFoundError:
-        with made_folder(folder) as keys:
+        with open_key_folder(folder) as keys:
             keys.put_first(PRIVATE, _new_pem())
         return _read_own(folder)
 
@@ -253,7 +253,7 @@ def publish(user: str, key: Key) -> None:
     Raises `UnfitKeyError` and `OSError`.
     """
     for folder, name in ((TRUSTED_KEYS, f"{key.fingerprint}.pem"), (OWN, PUBLIC)):
-        with made_folder(os.path.join(user, folder)) as keys:
+        with open_key_folder(os.path.join(user, folder)) as keys:
             if not _holds(keys, name, key.public):
                 keys.put(name, key.public)
 

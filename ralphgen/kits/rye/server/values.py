@@ -50,7 +50,7 @@ TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 LEFT_OUT = object()  # marks a value whose parameter was omitted
 
 
-def shown(value: object) -> str:
+def preview(value: object) -> str:
     """Return a value as short JSON; for lists and objects, only the kind."""
     if isinstance(value, (list, dict)):
         return NAMES[type(value)]
@@ -154,7 +154,7 @@ def choice_at(where: str, value: object, choices: tuple[str, ...]) -> str:
     """Return the value, which must be one of the choices."""
     if not isinstance(value, str) or value not in choices:
         words = " or ".join(f'"{choice}"' for choice in choices)
-        raise CodedError(VALIDATION_FAILED, f'"{where}" must be {words}, found {shown(value)}')
+        raise CodedError(VALIDATION_FAILED, f'"{where}" must be {words}, found {preview(value)}')
     return value
 
 
@@ -256,7 +256,7 @@ class Filling:
         """
         if isinstance(author, str):
             only = self._only(author)
-            return self.text(author) if isinstance(only, str) else self._taken(only)
+            return self.text(author) if isinstance(only, str) else self._count_value(only)
         if isinstance(author, list):
             items = [self.value(item) for item in author]
             return [item for item in items if item is not LEFT_OUT]
@@ -265,14 +265,16 @@ class Filling:
             return {key: member for key, member in members.items() if member is not LEFT_OUT}
         return author
 
-    def shown(self, author: str) -> str:
+    def filled_text(self, author: str) -> str:
         """Return the text with all placeholders but the variables filled: those may be secrets."""
         parts: list[str] = []
         end = 0
         for found in _PLACEHOLDER.finditer(author):
             parts.append(author[end : found.start()])
             end = found.end()
-            parts.append(found[0] if found["name"] is None else as_text(self._given(found)))
+            parts.append(
+                found[0] if found["name"] is None else as_text(self._variable_value(found))
+            )
         return "".join(parts) + author[end:]
 
     def pieces(self, author: str) -> Iterator[tuple[Any, bool]]:
@@ -285,15 +287,15 @@ class Filling:
             yield author[end : found.start()], False
             end = found.end()
             if found["name"] is None:
-                yield self._taken(self._variable(found["variable"], found["default"])), False
+                yield self._count_value(self._variable(found["variable"], found["default"])), False
             else:
-                value = self._given(found)
+                value = self._variable_value(found)
                 if value is LEFT_OUT and found[0] != author:
                     raise CodedError(VALIDATION_FAILED, NOT_GIVEN.format(name=found["name"]))
-                yield self._taken(value), True
+                yield self._count_value(value), True
         yield author[end:], False
 
-    def _taken(self, value: Any) -> Any:
+    def _count_value(self, value: Any) -> Any:
         """Count a value against the size limit and return it; raises `CodedError` if exceeded."""
         self._room -= len(as_text(value))
         if self._room < 0:
@@ -306,9 +308,9 @@ class Filling:
     def _only(self, author: str) -> Any:
         """Return the value of a text that is only a parameter; otherwise an empty string."""
         found = _PLACEHOLDER.fullmatch(author)
-        return "" if found is None or found["name"] is None else self._given(found)
+        return "" if found is None or found["name"] is None else self._variable_value(found)
 
-    def _given(self, found: re.Match[str]) -> Any:
+    def _variable_value(self, found: re.Match[str]) -> Any:
         name = found["name"]
         if name in self._built_in:
             return self._built_in[name]

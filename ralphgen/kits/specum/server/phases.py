@@ -16,13 +16,12 @@ from .specs import (
     PROGRESS,
     TASKS,
     TOOLS,
-    chosen,
     context,
+    current_spec,
     cut,
     fenced,
     first_open,
     joined,
-    listed,
     loaded,
     parallel_groups,
     parse_tasks,
@@ -33,6 +32,7 @@ from .specs import (
     tasks_of,
     tick,
     with_current,
+    word_list,
     write_state,
 )
 from .store import FOLDER
@@ -76,18 +76,18 @@ def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[s
         how = f"call `{MAKES_FEATURE}`" if makes else "ask the user"
         raise ToolError(f"{error}; to add it, {how} first") from error
     created, kept, replanned = made["created"], made["kept"], made["replanned"]
-    lines = [f"- **Imported**: {_listed(created)}" if created else "- **Imported**: nothing new"]
+    lines = [f"- **Imported**: {_pair_list(created)}" if created else "- **Imported**: nothing new"]
     if kept:
-        lines.append(f"- **Already imported**: {_listed(kept)}")
+        lines.append(f"- **Already imported**: {_pair_list(kept)}")
     if replanned:
         lines.append(
             "- **Warning**: these tasks have a new title; the project tasks with the old title "
-            f"are unchanged: {_listed(replanned)}"
+            f"are unchanged: {_pair_list(replanned)}"
         )
     if made["unproved"]:
         lines.append(
             "- **Warning**: these are ticked here but not proved in the project, so they are "
-            f"pending there: {_listed(made['unproved'])}"
+            f"pending there: {_pair_list(made['unproved'])}"
         )
     return lines
 
@@ -121,7 +121,7 @@ def follow(specum: Specum, name: str) -> tuple[list[str], list[Link]]:
         ticked = _ticked(specum, name, links)
     except ToolError as error:
         return [f"- **Warning**: cannot tick boxes from the status of project tasks: {error}"], []
-    done = listed([short(key) for key in ticked])
+    done = word_list([short(key) for key in ticked])
     line = f"- **Ticked because their project tasks are done or skipped**: {done}"
     return [line] if ticked else [], links
 
@@ -235,9 +235,9 @@ def _task(item: TaskItem, before: list[str]) -> dict[str, Any]:
     }
 
 
-def _listed(pairs: list[list[Any]]) -> str:
+def _pair_list(pairs: list[list[Any]]) -> str:
     """Return pairs of a spec's task and the project's in words."""
-    return listed([f"{short(key)} as task {task}" for key, task in pairs])
+    return word_list([f"{short(key)} as task {task}" for key, task in pairs])
 
 
 MOST = 40_000  # characters of an answer
@@ -309,7 +309,7 @@ def ralph_implement(specum: Specum, arguments: dict[str, Any]) -> str:
     """
     attempts = arguments.get("max_iterations", ATTEMPTS)
     own = own_task(specum)
-    name = chosen(specum, own[0] if own else None)
+    name = current_spec(specum, own[0] if own else None)
     notes, links = follow(specum, name)
     items = tasks_of(specum, name)
     mine = _own(items, own) if items and own else None
@@ -349,7 +349,7 @@ def ralph_implement(specum: Specum, arguments: dict[str, Any]) -> str:
 
 
 def _phase(specum: Specum, arguments: dict[str, Any], phase: str) -> str:
-    name = chosen(specum, arguments.get("spec_name"))
+    name = current_spec(specum, arguments.get("spec_name"))
     state = loaded(specum, name)
     if (phase, state.phase) == ("tasks", PHASES[-1]) and not tasks_of(specum, name):
         # Execution needs tasks: go back one phase to write them, as ralph_implement advises.
@@ -478,7 +478,7 @@ def _ended(
     unmet = [link for link in links if not link.met]
     if not unmet:
         return f'## Spec "{name}" is complete\n\n{ticked}\n{_noted(notes)}\n{ENDED}\n'
-    named = listed([described_link(link) for link in unmet])
+    named = word_list([described_link(link) for link in unmet])
     how = f" with `{CLOSES}`" if specum.session.has(RALPH, CLOSES) else ""
     return (
         f'## Spec "{name}" is not complete yet\n\n{ticked} These project tasks are still open: '
@@ -487,7 +487,7 @@ def _ended(
 
 
 def _numbered(tasks: Sequence[int]) -> str:
-    return f"task{'s' * (len(tasks) > 1)} {listed([str(task) for task in tasks])}"
+    return f"task{'s' * (len(tasks) > 1)} {word_list([str(task) for task in tasks])}"
 
 
 def _noted(notes: Sequence[str]) -> str:

@@ -122,10 +122,10 @@ def read_state(specs: Specs, name: str) -> State | Corrupt | None:
 def write_state(specs: Specs, name: str, state: State) -> None:
     """Write the state of a spec, whole or not at all; creates the folder if necessary."""
     specs.create(name)
-    specs.write(name, FILE, spelled(state))
+    specs.write(name, FILE, encode_state(state))
 
 
-def spelled(state: State) -> str:
+def encode_state(state: State) -> str:
     """Return the text of a state file."""
     text = json.dumps(state.fields, ensure_ascii=False, allow_nan=False, indent=2)
     # No file can hold half a surrogate pair but as JSON spells it.
@@ -538,7 +538,7 @@ MENTIONED = 100  # tasks in a line
 TOOLS = {**{phase: f"ralph_{phase}" for phase in PHASES[:-1]}, "execution": "ralph_implement"}
 
 
-def chosen(specum: Specum, name: str | None) -> str:
+def current_spec(specum: Specum, name: str | None) -> str:
     """Return the named spec, else the current one; raises `ToolError` if it does not exist."""
     found = specum.specs.current() if name is None else name
     if found is None:
@@ -607,7 +607,7 @@ def is_there(specum: Specum, name: str, file: str) -> bool:
         return False
 
 
-def missing(specum: Specum, name: str, state: State) -> list[str]:
+def pending_artifacts(specum: Specum, name: str, state: State) -> list[str]:
     """Return the artifacts that the phase of a spec still has to write; of a quick one, all."""
     if state.phase == PHASES[-1]:
         return []
@@ -659,7 +659,7 @@ def short(key: str) -> str:
     return key if len(key) <= LONGEST else f"{key[:LONGEST]}…"
 
 
-def listed(words: list[str]) -> str:
+def word_list(words: list[str]) -> str:
     """Return words in a row, at most the first `MENTIONED`."""
     more = f" and {len(words) - MENTIONED} more" if len(words) > MENTIONED else ""
     return ", ".join(words[:MENTIONED]) + more

@@ -129,7 +129,7 @@ class Specs:
         """Return the specs in order: the folders whose name fits; links to folders are none."""
         return sorted(name for name in self._entries() if self.exists(name))
 
-    def taken(self) -> frozenset[str]:
+    def reserved_names(self) -> frozenset[str]:
         """Return the names that no new spec can have: of all in the folder, in small letters."""
         return frozenset(name.casefold() for name in self._entries())
 
@@ -361,7 +361,7 @@ def _remove_folder(folder: str, shown: str) -> None:
     if not failures:
         return
     # A folder that is not empty is never the cause: a failure inside it precedes it in the list.
-    left = list(dict.fromkeys(_place_shown(error.filename, folder, shown) for error in failures))
+    left = list(dict.fromkeys(_display_path(error.filename, folder, shown) for error in failures))
     more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
     named = ", ".join(f'"{path}"' for path in left[:_NAMED])
     raise ToolError(
@@ -404,13 +404,13 @@ def _emptied(folder: str) -> list[OSError]:
 
 
 def _refused(path: str, top: str, shown: str, why: str) -> ToolError:
-    part = _place_shown(path, top, shown)
+    part = _display_path(path, top, shown)
     return ToolError(
         f'cannot delete "{shown}": {why} at "{part}"; nothing was changed. Fix that path and '
         "call again, or delete the directory by hand"
     )
 
 
-def _place_shown(path: str, top: str, shown: str) -> str:
+def _display_path(path: str, top: str, shown: str) -> str:
     below = os.path.relpath(path, os.path.dirname(top))
     return one_line(os.path.normpath(os.path.join(os.path.dirname(shown), below)))

@@ -20,24 +20,24 @@ from .specs import (
     TOOLS,
     Corrupt,
     State,
-    chosen,
+    current_spec,
     described,
     echoed,
+    encode_state,
     first_open,
     goal_of,
     is_completed,
     is_there,
     loaded,
-    missing,
     new_progress,
     new_state,
+    pending_artifacts,
     reached,
     read_state,
     refuse_phase,
     run_tool,
     set_aside,
     shortened_name,
-    spelled,
     tasks_of,
     with_current,
     with_goal,
@@ -100,7 +100,7 @@ def ralph_start(specum: Specum, arguments: dict[str, Any]) -> str:
     goal = without_controls(arguments.get("goal", "")).strip()
     quick = arguments.get("quick", False)
     named = arguments.get("name")
-    name = _named(specum, named, goal)
+    name = _requested_name(specum, named, goal)
     specs = specum.specs
     lost = bool(named) and specs.exists(name) and read_state(specs, name)
     again = lost is None or isinstance(lost, Corrupt)
@@ -117,16 +117,16 @@ def ralph_start(specum: Specum, arguments: dict[str, Any]) -> str:
         again = False
     notes: list[str] = []
     if again:
-        state = _begun_again(specum, name, goal, quick=quick)
-        notes = _kept_aside(name, lost)
+        state = _restart_spec(specum, name, goal, quick=quick)
+        notes = _corrupt_state_lines(name, lost)
     else:
-        state = _begun(specum, name, goal, quick=quick)
-        notes = _taken(specum, name, str(state.fields["name"]))
+        state = _create_spec(specum, name, goal, quick=quick)
+        notes = _name_owner_lines(specum, name, str(state.fields["name"]))
     notes += _settled(specum, str(state.fields["name"]))
     return _start_answer(specum, state, goal, again=again, notes=notes)
 
 
-def _named(specum: Specum, named: str | None, goal: str) -> str:
+def _requested_name(specum: Specum, named: str | None, goal: str) -> str:
     """Return the name that a spec is to have, taken or not; empty without name and goal."""
     if named is not None:
         problem = problem_of(named)
@@ -168,7 +168,7 @@ def _words_of(goal: str) -> set[str]:
     return set(_WORD.findall(goal[:READ_OF_GOAL].casefold())) - STOP_WORDS
 
 
-def _begun(specum: Specum, wanted: str, goal: str, *, quick: bool) -> State:
+def _create_spec(specum: Specum, wanted: str, goal: str, *, quick: bool) -> State:
     """Create a new spec atomically: its folder with the state and the progress file.
 
     If another server has just used the name, the spec gets the next free one.
@@ -180,14 +180,14 @@ def _begun(specum: Specum, wanted: str, goal: str, *, quick: bool) -> State:
     related = _related(specum, goal)
     tried: set[str] = set()
     while True:
-        name = free_name(wanted, specum.specs.taken() | tried)
+        name = free_name(wanted, specum.specs.reserved_names() | tried)
         state = new_state(name, quick=quick).changed(relatedSpecs=related)
-        if specum.specs.begin(name, {PROGRESS: text, FILE: spelled(state)}):
+        if specum.specs.begin(name, {PROGRESS: text, FILE: encode_state(state)}):
             return state
         tried.add(name)
 
 
-def _begun_again(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
+def _restart_spec(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
     """Write the state of a spec without one; its other files are kept."""
     specs = specum.specs
     template = specum.text("templates", "progress")  # it may be refused: then nothing is moved
@@ -198,7 +198,7 @@ def _begun_again(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
     state = state.changed(phase="tasks" if quick and phase != PHASES[-1] else phase)
     recorded = specs.read(name, PROGRESS)
     if recorded is None:
-        files = missing(specum, name, state)
+        files = pending_artifacts(specum, name, state)
         text = new_progress(template, goal, state.phase, files)
         specs.write(name, PROGRESS, text)
     elif goal and goal_of(recorded) is None:
@@ -207,7 +207,7 @@ def _begun_again(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
     return state
 
 
-def _kept_aside(name: str, lost: object) -> list[str]:
+def _corrupt_state_lines(name: str, lost: object) -> list[str]:
     """Return the line on a corrupt state that was set aside, and log it."""
     if not isinstance(lost, Corrupt):
         return []
@@ -216,7 +216,7 @@ def _kept_aside(name: str, lost: object) -> list[str]:
     return [f"- **Warning**: {problem}"]
 
 
-def _taken(specum: Specum, wanted: str, name: str) -> list[str]:
+def _name_owner_lines(specum: Specum, wanted: str, name: str) -> list[str]:
     """Return a line about the owner of the requested name, if the spec got another name."""
     if name == wanted:
         return []
@@ -397,7 +397,7 @@ def _pointer(current: str | None, names: list[str]) -> str:
 
 def ralph_switch(specum: Specum, arguments: dict[str, Any]) -> str:
     """Make another spec the current one (SPEC-002)."""
-    name = chosen(specum, arguments["name"])
+    name = current_spec(specum, arguments["name"])
     try:
         previous = specum.specs.current()
     except ToolError:
@@ -426,7 +426,7 @@ def ralph_switch(specum: Specum, arguments: dict[str, Any]) -> str:
 
 def ralph_cancel(specum: Specum, arguments: dict[str, Any]) -> str:
     """Delete the state of a spec, and on request all of its files (SPEC-002)."""
-    name = chosen(specum, arguments.get("spec_name"))
+    name = current_spec(specum, arguments.get("spec_name"))
     if not arguments.get("delete_files", False):
         had_state = specum.specs.remove(name, FILE)
         what = "its state is deleted" if had_state else "it had no state"
@@ -455,7 +455,7 @@ def ralph_complete_phase(specum: Specum, arguments: dict[str, Any]) -> str:
     phase, summary = arguments["phase"], arguments["summary"].strip()
     if not summary:
         raise ToolError("The summary is empty: describe the work in one or two sentences")
-    name = chosen(specum, arguments.get("spec_name"))
+    name = current_spec(specum, arguments.get("spec_name"))
     state = loaded(specum, name)
     imports = arguments.get("import_tasks", False)
     _refuse_homes(arguments, imports=imports)
@@ -522,7 +522,7 @@ def _record_summary(specum: Specum, name: str, state: State, phase: str, summary
     try:
         if not specum.specs.edit(name, PROGRESS, recording):
             template = specum.text("templates", "progress")
-            made = new_progress(template, "", state.phase, missing(specum, name, state))
+            made = new_progress(template, "", state.phase, pending_artifacts(specum, name, state))
             specum.specs.write(name, PROGRESS, recording(made))
             return [f"- **Created**: `{FOLDER}/{name}/{PROGRESS}`, which was missing"]
     except ToolError as error:

@@ -83,7 +83,7 @@ class Specum:
 
     def homes(self) -> Mapping[str, BoundArgument]:
         """Return the session's bound rows for new tasks, by argument."""
-        return self.session.of(RALPH).bound_arguments(CREATES)
+        return self.session.of(RALPH).filled_arguments(CREATES)
 
     def text(self, kind: str, name: str) -> str:
         """Return a text of the kit (`kind` is prompts or templates), or the project's custom one.

@@ -23,7 +23,7 @@ class NoResources:
         """Return no entries."""
         return ()
 
-    def listed(
+    def list_page(
         self, _workspace: OpenTables, cursor: str | None
     ) -> tuple[list[dict[str, str]], str]:
         """Return an empty page; raises `NotThereError` for a cursor, since none leads here."""

@@ -63,7 +63,7 @@ class OpenTables(OpenProject):
         expected = self._manifest["schema"]
         reads = expected.get("reads", {})
         found = self.read_at_start(self._tables)
-        gone = self.read_at_start(lambda: self.database.missing_columns(reads))
+        gone = self.read_at_start(lambda: self.database.absent_columns(reads))
         views = self.read_at_start(self._views_digest)
         if refuse_unlike("tables", self.folder, expected, found, gone, views):
             remember(definitions)

@@ -146,7 +146,7 @@ def may_add(database: Snapshot, table: str) -> bool:
     return database.row(sql, [quoted(table)]) == (1,)
 
 
-def may_read(database: Snapshot, table: str, column: str) -> bool:
+def can_read(database: Snapshot, table: str, column: str) -> bool:
     """Return whether this login may read a column; a session login has fewer privileges."""
     sql = "SELECT has_column_privilege(?, ?, 'SELECT')"
     return database.row(sql, [quoted(table), column]) == (1,)
@@ -217,7 +217,7 @@ def member(column: str, name: str) -> str:
     return f"(coalesce({column}, '{{}}')::json ->> '{name}')"
 
 
-def named(table: str) -> str:
+def stored_name(table: str) -> str:
     """Return the name of a table as text, in the spelling of the database."""
     return f"'{table}'"
 

@@ -15,7 +15,16 @@ from ...errors import ToolError
 from ...statements import in_child
 from .. import postgresql, unstorable
 from ..ledger import PREFIX
-from ..queries import MOST_BYTES, MOVED, Query, answer, bytes_of, changing_by, kept_records, records
+from ..queries import (
+    MOST_BYTES,
+    MOVED,
+    Query,
+    answer,
+    bytes_of,
+    changing_by,
+    records,
+    whole_records,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -193,7 +202,7 @@ def write_records(
         raise ToolError(LEDGER)
     _refuse_hidden(database, sql, hide)
     plan = _run(database, f"EXPLAIN (FORMAT JSON) {sql}", values).fetchall()
-    written = {name.lower() for (text,) in plan for name in _written(text)}
+    written = {name.lower() for (text,) in plan for name in _changed_tables(text)}
     if any(name.startswith(PREFIX) for name in written):
         raise ToolError(LEDGER)
     if database.before_changes is not None:
@@ -225,7 +234,7 @@ def _fetched(database: Database, most: int) -> Records:
     while len(rows) < most:
         cursor = database.connection.execute(b"FETCH %d FROM found" % min(AT_ONCE, most))
         names = [column.name for column in cursor.description or ()]
-        found = kept_records(names, cursor, room)
+        found = whole_records(names, cursor, room)
         room -= sum(map(bytes_of, found))
         rows += found
         if cursor.rowcount < AT_ONCE:
@@ -237,10 +246,10 @@ def _records(cursor: Cursor[tuple[Any, ...]], most: int) -> tuple[Records, int]:
     if cursor.description is None:
         return [], cursor.rowcount
     names = [column.name for column in cursor.description]
-    return kept_records(names, cursor.fetchmany(most)), cursor.rowcount
+    return whole_records(names, cursor.fetchmany(most)), cursor.rowcount
 
 
-def _written(plan: str) -> Iterator[str]:
+def _changed_tables(plan: str) -> Iterator[str]:
     """Yield the name of each table that a plan writes."""
     waiting: list[Any] = [json.loads(plan)]
     while waiting:

@@ -229,7 +229,7 @@ def views_digest(connection: Any, names: Iterable[str]) -> str:
     return sha256_hex(repr(used).encode()) if used else ""
 
 
-def missing_columns(connection: Any, reads: Mapping[str, Sequence[str]]) -> list[str]:
+def absent_columns(connection: Any, reads: Mapping[str, Sequence[str]]) -> list[str]:
     """Return, as "table.column", the columns in `reads` that no longer exist."""
     missing: list[str] = []
     for table, columns in reads.items():
@@ -268,7 +268,7 @@ def _column(  # one row of the statement above
         "default": None if generated or identity else _plain_default(default),
         "primary_key": key,
         "references": references,
-        "values": kept_values(kind, allowed) or None,
+        "values": stored_values(kind, allowed) or None,
         "generated": bool(generated),
     }
 
@@ -360,15 +360,15 @@ def check_values(definition: str) -> list[str] | None:
     inner = tokens[1 : _closing(tokens, 1) + 1]
     match _split(_unwrapped(_without_casts(inner)), "OR"):
         case [only]:
-            return _listed(only)
+            return _array_values(only)
         case [left, right]:
             for first, second in ((left, right), (right, left)):
                 if _is_null_test(first):
-                    return _listed(second)
+                    return _array_values(second)
     return None
 
 
-def kept_values(kind: str, allowed: list[str] | None) -> list[str] | None:
+def stored_values(kind: str, allowed: list[str] | None) -> list[str] | None:
     """Return the values if a column of this type stores them unchanged, or None."""
     if allowed is None or kind == "TEXT":
         return allowed
@@ -399,7 +399,7 @@ def _without_casts(tokens: list[str]) -> list[str]:
     return kept
 
 
-def _listed(tokens: list[str]) -> list[str] | None:
+def _array_values(tokens: list[str]) -> list[str] | None:
     """Return the values of `col = ANY (ARRAY[…])` or `col = …`."""
     match _split(_unwrapped(tokens), "="):
         case [left, ["ANY", *array]] if _is_name(left):

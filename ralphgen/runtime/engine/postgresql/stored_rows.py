@@ -73,7 +73,7 @@ class JournaledTable:
         self.name = name
         self.key, self.columns, self.blobs, self.jsons = map(json.loads, columns)
 
-    def spelled(self, values: Values) -> str:
+    def encode_values(self, values: Values) -> str:
         """Return values as JSON; the server reads back the same values."""
         return _json({name: self._storable(name, one) for name, one in values.items()})
 
@@ -114,14 +114,14 @@ class StoredRows:
         names = ", ".join(map(quoted, values))
         made = self._populated(table, values)
         sql = f"INSERT INTO {quoted(table)} ({names}) OVERRIDING SYSTEM VALUE {made}"
-        self._database.change(sql, [self.tables[table].spelled(values)])
+        self._database.change(sql, [self.tables[table].encode_values(values)])
 
     def update(self, table: str, key: Key, values: Values) -> None:
         """Set columns of the row of a key."""
         where, own = self._where(table, key)
         names, row = ", ".join(map(quoted, values)), self._populated(table, values)
         sql = f"UPDATE {quoted(table)} AS t SET ({names}) = ({row}) WHERE {where}"
-        self._database.change(sql, [self.tables[table].spelled(values), *own])
+        self._database.change(sql, [self.tables[table].encode_values(values), *own])
 
     def delete(self, table: str, key: Key) -> None:
         """Delete the row of a key."""
@@ -165,7 +165,7 @@ class StoredRows:
         own = self.tables[table]
         names = ", ".join(f"t.{quoted(name)}" for name in own.key)
         values = dict(zip(own.key, key, strict=True))
-        return f"({names}) = ({self._populated(table, values)})", [own.spelled(values)]
+        return f"({names}) = ({self._populated(table, values)})", [own.encode_values(values)]
 
     @staticmethod
     def _populated(table: str, columns: Collection[str]) -> str:

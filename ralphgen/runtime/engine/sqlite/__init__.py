@@ -90,7 +90,7 @@ def may_add(_database: Snapshot, _table: str) -> bool:
     return True
 
 
-def may_read(_database: Snapshot, _table: str, _column: str) -> bool:
+def can_read(_database: Snapshot, _table: str, _column: str) -> bool:
     """Return True: every column of a readable file may be read."""
     return True
 
@@ -151,7 +151,7 @@ def member(column: str, name: str) -> str:
     return f"CAST(json_extract(coalesce({column}, '{{}}'), '$.{name}') AS TEXT)"
 
 
-def named(table: str) -> str:
+def stored_name(table: str) -> str:
     """Return the name of a table as text, in the spelling of the database."""
     return f"(SELECT name FROM sqlite_master WHERE type = 'table' AND lower(name) = '{table}')"
 

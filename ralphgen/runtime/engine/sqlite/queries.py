@@ -13,7 +13,7 @@ from ...errors import ToolError
 from ...statements import in_child
 from .. import quoted
 from ..ledger import PREFIX
-from ..queries import MOVED, Query, answer, changing_by, kept_records, records
+from ..queries import MOVED, Query, answer, changing_by, records, whole_records
 from . import sqlite3
 from .database import Database, in_memory
 from .journal import WRITING, is_forged
@@ -58,7 +58,7 @@ def asking(query: Query) -> Run:
             except BaseException as error:
                 reader.forget()
                 if isinstance(error, sqlite3.DatabaseError):
-                    raise _told(query, error, guard.refused) from error
+                    raise _convert_error(query, error, guard.refused) from error
                 raise
             finally:
                 guard.reads = None
@@ -79,7 +79,7 @@ def changing(query: Query) -> Run:
         try:
             cursor = workspace.database.connection.execute(query.sql, values)
         except sqlite3.OperationalError as error:
-            raise _told(query, error, "") from error
+            raise _convert_error(query, error, "") from error
         return [column[0] for column in cursor.description], cursor.fetchall()
 
     return changing_by(query, run)
@@ -94,7 +94,7 @@ def _reader(workspace: Any, query: Query) -> QueryReader:
     return reader
 
 
-def _told(query: Query, error: Exception, refused: str) -> Exception:
+def _convert_error(query: Query, error: Exception, refused: str) -> Exception:
     """Convert an error of SQLite: `ToolError` for a changed schema, a timeout or bad values."""
     from . import sqlite3
 
@@ -329,7 +329,7 @@ class StatementReader(Database):
         for (name,) in self.rows("SELECT name FROM temp.sqlite_master WHERE type = 'view'"):
             self.change(f"DROP VIEW temp.{quoted(name)}")
         objects = self.rows(_OBJECTS)
-        missing = missing_tables(objects, self.hidden)
+        missing = absent_tables(objects, self.hidden)
         for kind, name, sql in objects:
             if kind == "view":
                 self._replace_view(name, sql)
@@ -337,7 +337,7 @@ class StatementReader(Database):
                 self._hide(name)
             elif kind in ("table", "virtual"):
                 columns = _columns(self.connection, name)  # connects a virtual table too
-                shown = _shown(name, columns, self.hidden)
+                shown = _visible_columns(name, columns, self.hidden)
                 if len(shown) < len(columns):
                     self._view(name, shown, f"main.{quoted(name)}")
         self._version = version
@@ -348,7 +348,7 @@ class StatementReader(Database):
 
     def _replace_view(self, name: str, sql: str) -> None:
         columns = _columns(self.connection, name)
-        if not _refusal(sql) and len(_shown(name, columns, self.hidden)) == len(columns):
+        if not _refusal(sql) and len(_visible_columns(name, columns, self.hidden)) == len(columns):
             self.change(f"CREATE TEMP VIEW {sql.removeprefix(DEFINITION)}")
         else:
             self._hide(name)
@@ -421,7 +421,9 @@ def write_records(
     words = {_name(token) for token in tokens}
     for kind, name, _ in objects if words & _ROWIDS else ():
         keys = connection.execute(_COLUMNS, (name,)) if name.lower() in words else ()
-        if kind == "table" and any(pk and not _shown(name, [key], hidden) for key, pk in keys):
+        if kind == "table" and any(
+            pk and not _visible_columns(name, [key], hidden) for key, pk in keys
+        ):
             raise ToolError(f'a statement of a tool cannot use the rowids of "{name}"')
     copy = _visible_copy(connection, objects, hidden)
     try:
@@ -455,7 +457,7 @@ def _records(
     cursor = database.connection.execute(sql, values)
     try:
         names = [column[0] for column in cursor.description or ()]
-        rows = kept_records(names, (row for _, row in zip(range(most), cursor, strict=False)))
+        rows = whole_records(names, (row for _, row in zip(range(most), cursor, strict=False)))
         return rows, cursor.rowcount
     finally:
         cursor.close()
@@ -469,14 +471,14 @@ def _visible_copy(
     It omits objects that cannot be created: statements that need them do not compile.
     """
     copy = in_memory()
-    missing = missing_tables(objects, hidden)
+    missing = absent_tables(objects, hidden)
     for sort in ("table", "virtual", "index", "view"):
         for kind, name, sql in objects:
             if kind != sort or name.lower().startswith(_INTERNAL) or name.lower() in missing:
                 continue
             statements = [sql]
             columns = [] if kind == "index" else _columns(connection, name)
-            shown = _shown(name, columns, hidden)
+            shown = _visible_columns(name, columns, hidden)
             if kind == "view":
                 merges = "natural" in sql.lower() or _merged(_tokens(sql), hidden)
                 if _refusal(sql) or len(shown) < len(columns) or merges:
@@ -519,11 +521,11 @@ def _columns(connection: sqlite3.Connection, name: str) -> list[str]:
         return []
 
 
-def _shown(table: str, columns: Sequence[str], hidden: set[str]) -> list[str]:
+def _visible_columns(table: str, columns: Sequence[str], hidden: set[str]) -> list[str]:
     return [column for column in columns if f"{table}.{column}".lower() not in hidden]
 
 
-def missing_tables(objects: Objects, hidden: set[str]) -> set[str]:
+def absent_tables(objects: Objects, hidden: set[str]) -> set[str]:
     """Return, in lower case, the tables that do not exist for statements.
 
     These are virtual tables that may index a hidden column, since they name it or such a table,

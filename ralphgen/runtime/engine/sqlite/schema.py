@@ -144,7 +144,7 @@ def _further(
             allowed = check_values(sql) if has_checks else {}
         column = _column(name, declared, *rest, sql=sql if sort == "table" else "")
         if column["type"] in ("BLOB", "NUMERIC"):
-            column["type"] = _meant(declared.upper(), column["type"])
+            column["type"] = _json_type(declared.upper(), column["type"])
         if column["primary_key"]:
             # A key without an index is the rowid, and SQLite fills it. Other keys allow NULL.
             column["not_null"] = bool(has_index)
@@ -166,7 +166,7 @@ def _columns_of(
         return []
 
 
-def _meant(declared: str, affinity: str) -> str:
+def _json_type(declared: str, affinity: str) -> str:
     if not declared:
         return "ANY"
     return next((kind for begin, kind in _MEANT.items() if declared.startswith(begin)), affinity)
@@ -193,9 +193,7 @@ def views_digest(connection: sqlite3.Connection, names: Iterable[str]) -> str:
     return sha256_hex(repr(tokens).encode()) if used else ""
 
 
-def missing_columns(
-    connection: sqlite3.Connection, reads: Mapping[str, Sequence[str]]
-) -> list[str]:
+def absent_columns(connection: sqlite3.Connection, reads: Mapping[str, Sequence[str]]) -> list[str]:
     """Return, as "table.column", the columns in `reads` that no longer exist."""
     missing: list[str] = []
     for table, columns in reads.items():
@@ -293,7 +291,7 @@ def broken_rule(database: Snapshot, table: str, error: BaseException | None) -> 
     row = database.row(_SQL, [table])
     if row is None or fold(told) == fold(table):  # old versions of SQLite name only the table
         return ""
-    return f"CHECK ({named_checks(row[0]).get(fold(told), told)})"
+    return f"CHECK ({checks_by_name(row[0]).get(fold(told), told)})"
 
 
 def replaces_rows(database: Snapshot, table: str) -> bool:
@@ -331,14 +329,14 @@ def check_values(create_table_sql: str) -> dict[str, list[str]]:
     columns = {fold(name): name for name in _column_names(tokens)}
     found: dict[str, list[str]] = {}
     for expression in _check_expressions(tokens):
-        listed = _listed(expression)
+        listed = _check_values(expression)
         if listed is not None and listed[0] in columns:
             column, values = columns[listed[0]], listed[1]
             found[column] = [v for v in found.get(column, values) if v in values]
     return {column: values for column, values in found.items() if values}
 
 
-def named_checks(create_table_sql: str) -> dict[str, str]:
+def checks_by_name(create_table_sql: str) -> dict[str, str]:
     """Return the named CHECKs of a table, by folded name."""
     tokens = sql_tokens(create_table_sql)
     words = _upper(tokens)
@@ -398,7 +396,7 @@ def _closing(tokens: list[str], opening: int) -> int:
     return len(tokens)
 
 
-def _listed(expression: list[str]) -> tuple[str, list[str]] | None:
+def _check_values(expression: list[str]) -> tuple[str, list[str]] | None:
     """Return the casefolded column and the values of one CHECK, `None` if it is uncertain."""
     match _split(_unwrapped(expression), "OR"):
         case [only]:

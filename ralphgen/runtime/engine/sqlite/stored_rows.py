@@ -40,14 +40,14 @@ class StoredRows:
         names, places = ", ".join(map(quoted, values)), ", ".join(map(_place, values.values()))
         # Overrides ON CONFLICT REPLACE of a UNIQUE, which would delete another row.
         sql = f"INSERT OR ABORT INTO {quoted(table)} ({names}) VALUES ({places})"
-        self._database.change(sql, [*map(_bound, values.values())])
+        self._database.change(sql, [*map(_bind_value, values.values())])
 
     def update(self, table: str, key: Key, values: Values) -> None:
         """Set columns of the rows of a key; never replaces another row."""
         settings = ", ".join(f"{quoted(name)} = {_place(one)}" for name, one in values.items())
         where, own = self._where(table, key)
         sql = f"UPDATE OR ABORT {quoted(table)} SET {settings} WHERE {where}"
-        self._database.change(sql, [*map(_bound, values.values()), *own])
+        self._database.change(sql, [*map(_bind_value, values.values()), *own])
 
     def delete(self, table: str, key: Key) -> None:
         """Delete the rows of a key."""
@@ -75,14 +75,14 @@ class StoredRows:
         """Return the condition that finds a row, with its values."""
         names = zip(self.tables[table].key, key, strict=True)
         parts = [f"{quoted(name)} COLLATE BINARY IS {_place(value)}" for name, value in names]
-        return " AND ".join(parts), [*map(_bound, key)]
+        return " AND ".join(parts), [*map(_bind_value, key)]
 
 
 def _place(value: object) -> str:
     return "CAST(? AS TEXT)" if isinstance(value, str) and _SURROGATES.search(value) else "?"
 
 
-def _bound(value: object) -> object:
+def _bind_value(value: object) -> object:
     """Return a value to bind: text that is not UTF-8 as its bytes."""
     if isinstance(value, str) and _SURROGATES.search(value):
         return value.encode("utf-8", "surrogateescape")

@@ -19,12 +19,12 @@ from ralphgen.errors import ProjectError, UsageError
 from ralphgen.kits.dela.commands import (
     all_tasks,
     find_places,
-    named_tasks,
     path_entries,
     plan_change,
     reached,
-    standing,
     task_entries,
+    task_permissions,
+    tasks_by_name,
     write,
 )
 from ralphgen.kits.dela.server.allowlist import Rule, read_rules
@@ -312,7 +312,7 @@ class TestNames:
     def test_every_wrong_name_is_told_with_the_ones_that_are_near(self, project: Path) -> None:
         places = find_places(project, project, {})
         with pytest.raises(UsageError) as refused:
-            named_tasks(places, ["biuld", "test", "build", "a\x1b"])
+            tasks_by_name(places, ["biuld", "test", "build", "a\x1b"])
 
         assert [
             'ambiguous task name "test": 2 tasks match',
@@ -325,7 +325,7 @@ class TestNames:
 
     def test_a_folder_inside_goes_before_the_projects(self, project: Path) -> None:
         places = find_places(project, project / "sub", {})
-        tasks = named_tasks(places, ["build", "docs", "deploy", "build"])
+        tasks = tasks_by_name(places, ["build", "docs", "deploy", "build"])
 
         assert [("build", "sub/Makefile"), ("docs", "sub/Makefile"), ("deploy", "Makefile")] == [
             (task.name, str(Path(task.path).relative_to(project))) for task in tasks
@@ -355,7 +355,7 @@ class TestNames:
         self, project: Path, scope: str, path: str, reach: list[str]
     ) -> None:
         places = find_places(project, project, {})
-        (entry,) = task_entries(named_tasks(places, ["build"]), scope)
+        (entry,) = task_entries(tasks_by_name(places, ["build"]), scope)
 
         assert str(project / path) == entry.path
         assert (("build",) if scope in {"Task", "Deny"} else ()) == entry.tasks
@@ -369,7 +369,7 @@ class TestNames:
             '[project.scripts]\nrun = "a:b"\n[tool.poe.tasks]\nrun = "a"\n', encoding="utf-8"
         )
         places = find_places(project, project, {})
-        entries_ = task_entries(named_tasks(places, ["run-p"]), "Task")
+        entries_ = task_entries(tasks_by_name(places, ["run-p"]), "Task")
         tasks = reached(entries_, all_tasks(places))
 
         assert ["run-u", "run-p"] == [task.unique_name for task in tasks]
@@ -384,6 +384,6 @@ class TestNames:
 
     def test_what_stands_in_no_entry_is_not_allowed(self, project: Path, tmp_path: Path) -> None:
         (place,) = find_places(project, project, {})
-        rows = standing(read_rules(str(tmp_path / "none.toml")), place)
+        rows = task_permissions(read_rules(str(tmp_path / "none.toml")), place)
 
         assert {(False, None)} == {(row["allowlisted"], row["entry"]) for row in rows}

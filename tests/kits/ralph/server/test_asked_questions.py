@@ -18,7 +18,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.ledger.undo import undo_session
 from ralphgen.sessions.claims import end_claim
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.sessions.questions import answer_question, asked_by, open_questions
+from ralphgen.sessions.questions import answer_question, last_question, open_questions
 
 pytestmark = pytest.mark.slow
 ASK = {"status": "blocked", "question": "Which time zone?", "options": ["UTC", "local"]}
@@ -67,7 +67,7 @@ def test_a_question_blocks_its_task_until_the_next_session_reads_the_answer(root
     (question,) = open_questions(root)
     assert (1, 2, session.session_id) == (question.number, question.task, question.session)
     assert ("Which time zone?", ("UTC", "local")) == (question.question, question.options)
-    assert 1 == asked_by(root, session.session_id)
+    assert 1 == last_question(root, session.session_id)
 
     assert [1] == answer_at_once(root)
     assert [] == open_questions(root)
@@ -100,7 +100,7 @@ def test_a_question_is_withdrawn_by_its_session_or_the_user(root: Path) -> None:
         answer = server.call("set_task_status", status="blocked", reason="Which one? ")
         assert (1, "Which one? ") == (answer["asked"], open_questions(root)[0].question)
         server.call("set_task_status", status="in_progress")
-        assert asked_by(root, session.session_id) is None
+        assert last_question(root, session.session_id) is None
         server.call("set_task_status", **ASK)
         answer_question(root, 2, "UTC")  # while the session runs
     end_claim(session, "asked")

@@ -428,9 +428,9 @@ def test_undo_leaves_a_task_open_that_is_not_proved_any_more(root: Path) -> None
     assert 'check "t" has not passed on the current files' in left[0].left
     assert (1, True) == (text.returncode, "task 1 left: task 1 is not done" in text.stdout)
     (root / "good").touch()
-    assert not undo_session(root, manual).left
+    assert not undo_session(root, manual).has_remainder
     assert "done" == status(root, 1)
-    assert not undo_session(root, first).left
+    assert not undo_session(root, first).has_remainder
     assert "pending" == status(root, 1)
 
 
@@ -453,7 +453,7 @@ def test_undo_disables_a_trigger_of_a_table_that_is_watched(root: Path) -> None:
         drop = "DROP TRIGGER other"
         run(root, drop if is_sqlite else f"{drop} ON tasks; DROP FUNCTION other()")
 
-    assert (False, 1) == (undone.left, undone.changed)
+    assert (False, 1) == (undone.has_remainder, undone.changed)
 
 
 def last_session(root: Path) -> str:
@@ -471,7 +471,7 @@ def test_undo_of_a_deletion_restores_a_done_task_for_the_user(root: Path) -> Non
     ran("task", "delete", "3", "--yes", "--project", root)
     undone = undo_session(root, last_session(root))
 
-    assert not undone.left
+    assert not undone.has_remainder
     assert ("done", [RESTORED]) == (status(root, 3), evidence(root, 3))
 
 

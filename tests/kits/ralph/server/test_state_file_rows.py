@@ -219,7 +219,7 @@ def test_an_undo_removes_exactly_the_rows_of_its_session(both: tuple[Path, Path,
         ("progress.txt", False, ""),
         ("learnings.txt", False, ""),
     }
-    assert (3, (), False) == (undone.changed, undone.rows, undone.left)
+    assert (3, (), False) == (undone.changed, undone.rows, undone.has_remainder)
     assert not undo_session(root, "one").changed
 
     undo_session(root, undone.session)

@@ -64,7 +64,7 @@ class TestText:
     def test_shown_text_contains_no_variable_values(self) -> None:
         found = filling(a="${HOME}")
 
-        assert "${HOME} ${NO:-x} ${HOME} /project" == found.shown(
+        assert "${HOME} ${NO:-x} ${HOME} /project" == found.filled_text(
             "${HOME} ${NO:-x} {a} {project_path}"
         )
 
@@ -81,7 +81,7 @@ class TestArgument:
 def test_unknown_placeholder_suggests_the_nearest_name(author: str) -> None:
     found = filling(("name",))
 
-    for fill in (found.text, found.argument, found.value, found.shown):
+    for fill in (found.text, found.argument, found.value, found.filled_text):
         with pytest.raises(CodedError, match=r'"\{names\}" has no value: .*"\{name\}"'):
             fill(author)
 

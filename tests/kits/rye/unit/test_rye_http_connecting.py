@@ -79,7 +79,7 @@ class TestConnecting:
             line.hold(connection)
 
         with pytest.raises(TimeoutError):
-            line.left()
+            line.remaining_seconds()
 
 
 class TestCertificates:

@@ -130,7 +130,7 @@ class TestListing:
         (root / "specs/Upper").mkdir()
         (root / "specs/link").symlink_to("nowhere")
 
-        assert {"auth", "upper", "link"} == specs.taken()
+        assert {"auth", "upper", "link"} == specs.reserved_names()
 
     @pytest.mark.slow
     def test_a_folder_that_cannot_be_listed_is_an_error(self, open_root: Path) -> None:
@@ -345,7 +345,7 @@ class TestReading:
 
         for call in (
             specs.names,
-            specs.taken,
+            specs.reserved_names,
             specs.current,
             lambda: specs.exists("auth"),
             lambda: specs.read("auth", "a.md"),

@@ -2,7 +2,12 @@
 
 import pytest
 
-from ralphgen.project.queries import read_tokens, tied_columns, verb_and_table, without_comments
+from ralphgen.project.queries import (
+    parameter_columns,
+    read_tokens,
+    verb_and_table,
+    without_comments,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,4 +39,4 @@ from ralphgen.project.queries import read_tokens, tied_columns, verb_and_table, 
 def test_a_parameter_is_bound_only_if_unambiguous(sql: str, tied: dict[str, str]) -> None:
     tokens = without_comments(read_tokens(sql, "a.sql", 1, sqlite=False))
 
-    assert tied == tied_columns(tokens, verb_and_table(tokens)[0])
+    assert tied == parameter_columns(tokens, verb_and_table(tokens)[0])

@@ -44,12 +44,12 @@ def test_no_other_name_is_taken(host: str) -> None:
 
 def test_a_session_has_limited_places_and_releases_each() -> None:
     places = Places(2)
-    with places.taken("one"), places.taken("one"):
-        with pytest.raises(HttpError) as refused, places.taken("one"):
+    with places.counted_request("one"), places.counted_request("one"):
+        with pytest.raises(HttpError) as refused, places.counted_request("one"):
             pass
-        with places.taken("other"):
+        with places.counted_request("other"):
             pass
-    with places.taken("one"):
+    with places.counted_request("one"):
         pass
 
     assert (429, "1") == (refused.value.status, refused.value.headers["retry-after"])

@@ -29,7 +29,7 @@ async def opened_and_gone(sessions: OpenSessions) -> tuple[OpenSession, OpenSess
         await asyncio.sleep(0)
         if len(sessions):
             break
-    first = sessions.held("ralph", "token")
+    first = sessions.open_session("ralph", "token")
     assert first is not None
     closing = sessions.drop("ralph", "token")
     closing.send(None)  # up to its first wait

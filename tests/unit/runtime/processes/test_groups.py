@@ -245,7 +245,7 @@ class TestOffspring:
     def test_a_mark_is_asked_for_again_before_a_signal_is_sent(self) -> None:
         """A seen id may belong to a stranger by then; an empty mark matches nothing."""
         stranger = subprocess.Popen(FOREVER)
-        guard._signal_marked(stranger.pid, guard.mark_of("1."), signal.SIGKILL)  # noqa: SLF001
+        guard._signal_process(stranger.pid, guard.mark_of("1."), signal.SIGKILL)  # noqa: SLF001
         reached = guard.reach(set(), b"", signal.SIGKILL)
 
         assert not reached

@@ -414,7 +414,7 @@ class _Reader:
                 self._folder.report(path, statement.why)
             else:
                 files += reversed(list(self._included(path, statement)))
-        self._report_missing()
+        self._report_absent_includes()
         return self._rules
 
     def _open(self, path: str) -> tuple[str, Iterator[MakeRule | Include | Fault]]:
@@ -457,7 +457,7 @@ class _Reader:
                     return
                 yield name
 
-    def _report_missing(self) -> None:
+    def _report_absent_includes(self) -> None:
         """Report the includes that are not there and that no rule makes."""
         targets = {_without_here(target) for _, rule in self._rules for target in rule.targets}
         patterns = [target.partition("%") for target in targets if "%" in target]
@@ -668,7 +668,7 @@ class Variables:
         if function == "foreach":
             return self._foreach(arguments, depth)
         if function in {"if", "and", "or"}:
-            return self._chosen(function, arguments, depth)
+            return self._condition_result(function, arguments, depth)
         expanded = [self.expand(argument, depth) for argument in arguments]
         texts = [text for text in expanded if text is not None]
         if len(texts) < len(expanded):
@@ -687,14 +687,14 @@ class Variables:
     def _paths(self, texts: Sequence[str], _: int) -> str:
         return " ".join(map(self._folder.place, _words_of(texts)))
 
-    def _written(self, texts: Sequence[str], _: int) -> str | None:
+    def _expand_function_text(self, texts: Sequence[str], _: int) -> str | None:
         return self._values.get(texts[0], ("", False, False))[0]
 
     def _evaluate(self, texts: Sequence[str], _: int) -> str:
         self.evaluated.append(",".join(texts))
         return ""
 
-    def _chosen(self, function: str, arguments: Sequence[str], depth: int) -> str | None:
+    def _condition_result(self, function: str, arguments: Sequence[str], depth: int) -> str | None:
         """Return the result of a condition; arguments are expanded only as needed, as make does."""
         value: str | None = ""
         for number, argument in enumerate(arguments):
@@ -727,7 +727,7 @@ class Variables:
         "call": _called,
         "eval": _evaluate,
         "realpath": _paths,
-        "value": _written,
+        "value": _expand_function_text,
         "wildcard": _wildcard,
     }
 

@@ -286,10 +286,12 @@ def _recipe_task(name: str, path: str, description: str | None) -> Task:
 def _just_dump(folder: Folder, path: str) -> Listed | None:
     """Return the recipes that `just` lists; None if it cannot be run or rejects the file."""
     words = ("--dump", "--dump-format", "json", "--justfile", path)
-    return _asked(folder, path, "just", words, (1, 1, "error: "), lambda said: _recipes(said, ""))
+    return _runner_listing(
+        folder, path, "just", words, (1, 1, "error: "), lambda said: _recipes(said, "")
+    )
 
 
-def _asked(
+def _runner_listing(
     folder: Folder,
     path: str,
     runner: str,
@@ -506,16 +508,16 @@ def taskfile_tasks(folder: Folder) -> Iterator[Task]:
     for found in tasks:
         if not found.is_internal and (listed is None or found.name in listed):
             title = listed[found.name][0] if listed else _title(merged(found.written))
-            yield from _named_task(
+            yield from _valid_tasks(
                 found.name, found.path, title or _summary_of_commands(found.written)
             )
     known = {found.name for found in tasks}
     for name, (title, file) in (listed or {}).items():
         if name not in known and folder.is_inside(file or path):
-            yield from _named_task(name, file or path, title)
+            yield from _valid_tasks(name, file or path, title)
 
 
-def _named_task(name: str, path: str, description: str | None) -> Iterator[Task]:
+def _valid_tasks(name: str, path: str, description: str | None) -> Iterator[Task]:
     """Yield the task of a name, unless the name looks like an option or a variable."""
     if is_word(name) and "=" not in name:
         yield Task(
@@ -563,7 +565,7 @@ def _first_line(text: object) -> str | None:
 def _task_list(folder: Folder, path: str) -> Listed | None:
     """Return the tasks that `task` lists; None if it cannot be run or rejects the file."""
     words = ("--taskfile", path, "--list-all", "--json", "--no-status")
-    return _asked(
+    return _runner_listing(
         folder, path, "task", words, _REFUSALS, lambda said: _entries(mapping(said)["tasks"])
     )
 

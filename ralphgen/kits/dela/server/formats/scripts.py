@@ -121,7 +121,7 @@ def pyproject_tasks(folder: Folder) -> Iterator[Task]:
     poetry = mapping(mapping(document.get("tool")).get("poetry"))
     scripts = mapping(project.get("scripts")) | mapping(project.get("gui-scripts"))
     for runner, table in (("uv", scripts), ("poetry", poetry.get("scripts"))):
-        for name, entry in _named(table):
+        for name, entry in _table_members(table):
             argv, text = (runner, "run", name), _entry_point(entry)
             real = os.path.realpath(path or folder.path)
             yield Task(name, runner=runner, argv=argv, path=real, description=text)
@@ -145,7 +145,7 @@ def _poe_tasks(folder: Folder) -> Iterator[Task]:
             continue
         groups = mapping(poe.get("groups")).values()
         tables = [poe.get("tasks"), *(mapping(group).get("tasks") for group in groups)]
-        for name, task in [pair for table in tables for pair in _named(table)]:
+        for name, task in [pair for table in tables for pair in _table_members(table)]:
             if name in found or name.startswith("_"):
                 continue
             text = one_line(mapping(task).get("help")) or _summary(task, settings)
@@ -189,7 +189,7 @@ def _poe_includes(folder: Folder, source: str, poe: dict[str, Any]) -> Iterator[
             folder.report(source, f'includes "{given}", which does not exist')
 
 
-def _named(table: object) -> Iterator[tuple[str, Any]]:
+def _table_members(table: object) -> Iterator[tuple[str, Any]]:
     """Yield the members of a table, except names that look like options."""
     for name, value in mapping(table).items():
         if is_word(name):

@@ -89,13 +89,13 @@ def _jobs(build: dict[str, Any]) -> dict[str, Any]:
     jobs, matrix = build.get("jobs"), build.get("matrix")
     found: dict[str, Any] = {}
     named = [(_name(key), job) for key, job in mapping(jobs).items() if key not in _RULES]
-    for name, job in [*_listed(jobs)] or [*_listed(matrix)] or named:
+    for name, job in [*_job_entries(jobs)] or [*_job_entries(matrix)] or named:
         if name:
             found.setdefault(name, job)
     return found
 
 
-def _listed(jobs: object) -> Iterator[tuple[str, Any]]:
+def _job_entries(jobs: object) -> Iterator[tuple[str, Any]]:
     """Yield the jobs of a list or of its `include`; a job without a name gets its number."""
     listed = jobs if isinstance(jobs, list) else mapping(jobs).get("include")
     for number, job in enumerate(listed if isinstance(listed, list) else (), 1):

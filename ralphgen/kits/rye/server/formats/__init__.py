@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ralphgen.runtime.files.yaml import DEEPEST_YAML, TOO_DEEP, YamlError, compose
 
-from ..values import shown
+from ..values import preview
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Parsed:
 def place(text: str, line: int) -> str:
     """Return a line number with the start of the line, for a message."""
     found = text.split("\n", line)[line - 1 : line]
-    return f"line {line} ({shown(found[0].strip())})" if found else f"line {line}"
+    return f"line {line} ({preview(found[0].strip())})" if found else f"line {line}"
 
 
 def text_of(metadata: Mapping[str, Any], key: str) -> str:
@@ -137,7 +137,7 @@ class _Reader:
             elif key.tag == f"{_TAG}merge":
                 taken.append(value)
             elif key.value in members:
-                self._problem(key, f"duplicate key {shown(key.value)}")
+                self._problem(key, f"duplicate key {preview(key.value)}")
             else:
                 self._left -= len(key.value)
                 members[key.value] = self.value(value, depth + 1)
@@ -167,12 +167,12 @@ class _Reader:
         try:
             return make(node.value)
         except ValueError as error:
-            self._problem(node, f"{shown(node.value)} {error}")
+            self._problem(node, f"{preview(node.value)} {error}")
             return node.value
 
     def _check_tag(self, node: Any, kind: str) -> None:
         if node.tag != f"{_TAG}{kind}":
-            self._problem(node, f"the tag {shown(node.tag)} is not supported: remove it")
+            self._problem(node, f"the tag {preview(node.tag)} is not supported: remove it")
 
     def _problem(self, node: Any, sentence: str) -> None:
         if len(self.problems) < MOST_PROBLEMS:

@@ -29,7 +29,16 @@ import re
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values import nearest
 
-from ..values import FALSE, MAX_INSERTED, NAMES, TRUE, VALIDATION_FAILED, as_text, shown, value_of
+from ..values import (
+    FALSE,
+    MAX_INSERTED,
+    NAMES,
+    TRUE,
+    VALIDATION_FAILED,
+    as_text,
+    preview,
+    value_of,
+)
 from . import MOST_PROBLEMS, Parsed, place, text_of
 
 TYPE_CHECKING = False
@@ -121,7 +130,7 @@ class Cut:
             end = text.find(_END_OF.get(opening) or f"</{tag}>", found.end())
             if end < 0:
                 where = place(text, text.count("\n", 0, found.start()) + 1)
-                raise RefusedXmlError(f"{where}: {shown(opening)} is not closed")
+                raise RefusedXmlError(f"{where}: {preview(opening)} is not closed")
             position = end + 1
             if tag:
                 placeholder = f"[[{tag}-{len(self.sections) + 1}]]"
@@ -235,7 +244,7 @@ class _Reading:
         self.metadata: dict[str, Any] = {"permissions": [], "inputs": [], "steps": []}
         self.metadata["outputs"] = []
         if root.tag != "directive":
-            self.problems.append(f'the root element must be "directive", found {shown(root.tag)}')
+            self.problems.append(f'the root element must be "directive", found {preview(root.tag)}')
         further, root.attrib = root.attrib, {}
         for key in ("name", "version", "extends"):
             if key in further:
@@ -256,7 +265,7 @@ class _Reading:
         """Add an element of the root or of "metadata"."""
         key = _SAME.get(element.tag, element.tag)
         if key in seen:
-            self.problems.append(f"duplicate element {shown(element.tag)}")
+            self.problems.append(f"duplicate element {preview(element.tag)}")
         elif key in _TEXTS:
             self.metadata[key] = "".join(element.itertext()).strip()
             self._keep(element, _is_plain(element))
@@ -295,8 +304,8 @@ class _Reading:
             self.problems.append('an "input" element has no "name"')
         if required not in (*TRUE, *FALSE, ""):
             self.problems.append(
-                f'"required" of the input {shown(name)} must be true or false, '
-                f"found {shown(required)}"
+                f'"required" of the input {preview(name)} must be true or false, '
+                f"found {preview(required)}"
             )
         kind = given.pop("type", "") or "string"
         return {"name": name, "type": kind, "required": required in TRUE, **given}
@@ -367,14 +376,14 @@ def filled_parts(parsed: Parsed) -> dict[str, Any]:
     return {name: parts[name] for name in FILLED if name in parts}
 
 
-def named_inputs(value: Any) -> Iterator[str]:
+def input_names(value: Any) -> Iterator[str]:
     """Yield the input name of each reference in a JSON value."""
     if isinstance(value, str):
         for found in REFERENCE.finditer(value):
             yield found["name"] or found["other"]
     elif isinstance(value, (list, tuple, dict)):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from named_inputs(inner)
+            yield from input_names(inner)
 
 
 class WrongValueError(Exception):
@@ -430,14 +439,14 @@ def _string(value: Any) -> Any:
 def _integer(value: Any) -> Any:
     number = _number(value)
     if number != int(number):
-        raise WrongValueError(f"must be an integer, found {shown(value)}")
+        raise WrongValueError(f"must be an integer, found {preview(value)}")
     return int(number)
 
 
 def _number(value: Any) -> Any:
     found = _read(value) if isinstance(value, str) else value
     if isinstance(found, bool) or not isinstance(found, (int, float)):
-        raise WrongValueError(f"must be a number, found {shown(value)}")
+        raise WrongValueError(f"must be a number, found {preview(value)}")
     return found
 
 
@@ -446,14 +455,14 @@ def _boolean(value: Any) -> Any:
         return value
     word = value.strip().lower() if isinstance(value, str) else ""
     if word not in TRUE + FALSE:
-        raise WrongValueError(f"must be true or false, found {shown(value)}")
+        raise WrongValueError(f"must be true or false, found {preview(value)}")
     return word in TRUE
 
 
 def _structure(value: Any, kind: type) -> Any:
     found = _read(value) if isinstance(value, str) else value
     if not isinstance(found, kind):
-        raise WrongValueError(f"must be {NAMES[kind]} in JSON, found {shown(value)}")
+        raise WrongValueError(f"must be {NAMES[kind]} in JSON, found {preview(value)}")
     return found
 
 
@@ -482,28 +491,28 @@ def input_issues(parsed: Parsed) -> Iterator[str]:
     seen: set[str] = set()
     for name in names:  # used between braces in the text
         if name in seen:
-            yield f"duplicate input {shown(name)}"
+            yield f"duplicate input {preview(name)}"
         elif not _NAME.fullmatch(name):
-            yield f"invalid input name {shown(name)}: use letters, digits and underscores"
+            yield f"invalid input name {preview(name)}: use letters, digits and underscores"
         seen.add(name)
     for entry in entries:
         yield from _value_issues(entry)
-    for name in dict.fromkeys(named_inputs(filled_parts(parsed))):
+    for name in dict.fromkeys(input_names(filled_parts(parsed))):
         if name not in names:
             meant = nearest(name, names)
-            further = f": did you mean {shown(meant)}?" if meant else ""
-            yield f"the text uses an undeclared input {shown(name)}{further}"
+            further = f": did you mean {preview(meant)}?" if meant else ""
+            yield f"the text uses an undeclared input {preview(name)}{further}"
 
 
 def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
     """Yield the problems of the type, limits, enum and default of an input."""
-    of = f"of the input {shown(entry['name'])}"
+    of = f"of the input {preview(entry['name'])}"
     if kind_of(entry) not in KINDS:
-        yield f'"type" {of} must be {" or ".join(KINDS)}, found {shown(entry["type"])}'
+        yield f'"type" {of} must be {" or ".join(KINDS)}, found {preview(entry["type"])}'
         return
     broken = [each for each in LIMITS if each in entry and limit_of(entry[each]) is None]
     for attribute in broken:
-        yield f"{shown(attribute)} {of} must be a number, found {shown(entry[attribute])}"
+        yield f"{preview(attribute)} {of} must be a number, found {preview(entry[attribute])}"
     if broken:
         return
     default = [] if entry.get("default") is None else [entry["default"]]
@@ -512,7 +521,7 @@ def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
             try:
                 fitting(entry, value)
             except WrongValueError as error:
-                yield f"{shown(attribute)} {of} contains {shown(value)}: it {error}"
+                yield f"{preview(attribute)} {of} contains {preview(value)}: it {error}"
 
 
 def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:

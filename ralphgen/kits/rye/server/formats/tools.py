@@ -16,7 +16,7 @@ from ralphgen.runtime.loader import add_packages
 
 from ..spaces import BUILT_IN, DIRECTIVE, KNOWLEDGE, PRIMITIVES, SYSTEM, TOOL
 from ..trust import split
-from ..values import PARSING_ERROR, VALIDATION_FAILED, shown
+from ..values import PARSING_ERROR, VALIDATION_FAILED, preview
 from . import MOST_PROBLEMS, Parsed, place, read_yaml, tags_of, text_of
 
 TYPE_CHECKING = False
@@ -53,13 +53,13 @@ _FORMATTED = re.compile(r"""[fF][rR]?["']""")
 def _parsed(text: str, name: str, metadata: dict[str, Any], problems: list[str]) -> Parsed:
     """Return a tool with this metadata; adds problems that prevent running it."""
     problems += [
-        f'"{key}" must be an object, found {shown(metadata[key])}'
+        f'"{key}" must be an object, found {preview(metadata[key])}'
         for key in _OBJECTS
         if not isinstance(metadata.get(key, {}), dict)
     ]
     executor = metadata.get("executor_id")
     if executor is not None and not isinstance(executor, str):
-        problems.append(f'"executor_id" must be a string or null, found {shown(executor)}')
+        problems.append(f'"executor_id" must be a string or null, found {preview(executor)}')
     return Parsed(
         metadata,
         text,
@@ -82,11 +82,11 @@ def schema_of(parameters: Any) -> tuple[dict[str, Any], list[str]]:
         if not isinstance(name, str) or not name:
             return {}, ['"parameters" must be a list of objects with a "name"']
         if name in properties:
-            problems.append(f"duplicate parameter {shown(name)}")
+            problems.append(f"duplicate parameter {preview(name)}")
         if not isinstance(required, bool):
             problems.append(
-                f'"required" of the parameter {shown(name)} must be true or false, '
-                f"found {shown(required)}"
+                f'"required" of the parameter {preview(name)} must be true or false, '
+                f"found {preview(required)}"
             )
         if required is True:
             needed.append(name)
@@ -159,7 +159,7 @@ def _assigned(tree: ast.Module, text: str) -> tuple[dict[str, Any], list[str], s
                 try:
                     metadata[FIELDS[name]] = _literal(value)
                 except RefusedPythonError as error:
-                    problems.append(f"{place(text, statement.lineno)}: {shown(name)} {error}")
+                    problems.append(f"{place(text, statement.lineno)}: {preview(name)} {error}")
     return metadata, problems, defined
 
 
@@ -175,7 +175,7 @@ def _tree(text: str) -> ast.Module:
     for line in text.split("\n", 2)[:2]:
         coding = _CODING.match(line)
         if coding and coding[1].lower().replace("_", "-") not in {"utf-8", "utf8"}:
-            raise RefusedPythonError(f"must be UTF-8, found the encoding {shown(coding[1])}")
+            raise RefusedPythonError(f"must be UTF-8, found the encoding {preview(coding[1])}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -376,10 +376,10 @@ def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
 
         issues += input_issues(parsed)
         named = ("model", "permissions")
-        warnings += [f"no {shown(key)}" for key in named if not found.get(key)]
+        warnings += [f"no {preview(key)}" for key in named if not found.get(key)]
     elif item.type == TOOL:
         if "executor_id" not in found:
-            issues.append(_missing(item, "executor_id"))
+            issues.append(_missing_field_message(item, "executor_id"))
         elif not (found["executor_id"] or (item.source == SYSTEM and item.id in PRIMITIVES)):
             issues.append('"executor_id" must name the tool that runs this one')
         issues += _schema_issues(found)
@@ -388,14 +388,14 @@ def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
             warnings.append(f"{NO_ENTRY}, so only tools in its directory can use it, by import")
         properties = found.get("config_schema", {}).get("properties")
         warnings += [
-            f"the parameter {shown(name)} is ignored: the server sets a value of that name"
+            f"the parameter {preview(name)} is ignored: the server sets a value of that name"
             for name in (properties if isinstance(properties, dict) else ())
             if name in BUILT_IN
         ]
     elif (kind := found.get("entry_type", "")) in ("", None):
         warnings.append('no "entry_type"')
     elif not isinstance(kind, str):
-        issues.append(f'"entry_type" must be a string, found {shown(kind)}: put it in quotes')
+        issues.append(f'"entry_type" must be a string, found {preview(kind)}: put it in quotes')
     return issues, warnings
 
 
@@ -405,30 +405,30 @@ def _common_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
     for key in _TEXTS.get(item.type, (named, *_OF_KNOWLEDGE)):
         value = found.get(key)
         if value is None or (isinstance(value, str) and not value.strip()):
-            yield _missing(item, key)
+            yield _missing_field_message(item, key)
         elif key == "version":
             if not isinstance(value, str) or not _VERSION.fullmatch(value):
-                yield f'"version" must be X.Y.Z, found {shown(value)}'
+                yield f'"version" must be X.Y.Z, found {preview(value)}'
         elif not isinstance(value, str):
-            yield f"{shown(key)} must be a string, found {shown(value)}: put it in quotes"
+            yield f"{preview(key)} must be a string, found {preview(value)}: put it in quotes"
         elif key == named and value != item.name:
             yield (
-                f"{shown(key)} must be {shown(item.name)} to match the file name, found "
-                f"{shown(value)}"
+                f"{preview(key)} must be {preview(item.name)} to match the file name, found "
+                f"{preview(value)}"
             )
     if "category" not in found:
         if item.type in _TEXTS:
-            yield _missing(item, "category")
+            yield _missing_field_message(item, "category")
     elif (category := found["category"] or "") != item.category:
         expected = "must be empty, because the file is at the top level"
         if item.category:
-            expected = f"must be {shown(item.category)} to match the directory"
-        yield f'"category" {expected}, found {shown(category)}'
+            expected = f"must be {preview(item.category)} to match the directory"
+        yield f'"category" {expected}, found {preview(category)}'
 
 
-def _missing(item: Item, key: str) -> str:
+def _missing_field_message(item: Item, key: str) -> str:
     """Return the message for a missing field; for a Python tool, with the fix."""
-    text = f"missing required field {shown(key)}"
+    text = f"missing required field {preview(key)}"
     if item.extension != ".py":
         return text
 
@@ -459,7 +459,7 @@ def _schema_issues(found: Mapping[str, Any]) -> Iterator[str]:
 
     schema = found["config_schema"]
     if schema.get("type") != "object":
-        yield f'"config_schema" must have the type "object", found {shown(schema.get("type"))}'
+        yield f'"config_schema" must have the type "object", found {preview(schema.get("type"))}'
         return
     if (written := len(json.dumps(schema))) > LARGEST_SCHEMA:
         yield (
@@ -470,6 +470,6 @@ def _schema_issues(found: Mapping[str, Any]) -> Iterator[str]:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         where = ".".join(str(part) for part in ("config_schema", *error.absolute_path))
-        yield f"{shown(where)} is not a valid JSON Schema: {error.message[:200]}"
+        yield f"{preview(where)} is not a valid JSON Schema: {error.message[:200]}"
     except RecursionError:
         yield '"config_schema" is nested too deeply'
