@@ -359,7 +359,7 @@ class Fleet:
         call.end_of_body()
         database, tables = call.database, call.workspace.tables
         names = ("title", "discipline", "status")
-        known = tables.tasks.chosen(names)
+        known = tables.tasks.available_columns(names)
 
         def facts(one: QueuedMerge) -> Facts:
             sql = tables.tasks.select(known, "WHERE id = ?")

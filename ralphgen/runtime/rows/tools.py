@@ -458,7 +458,7 @@ def completing(table: RowTable) -> AnyRun:
 
     def run(workspace: Any, arguments: dict[str, Any]) -> list[str]:
         column, value = arguments["column"], arguments["value"]
-        bound = workspace.session.bound_arguments(arguments["tool"]).items()
+        bound = workspace.session.filled_arguments(arguments["tool"]).items()
         own = {name: str(row.value) for name, row in bound if row.reach == OWN}
         if own:  # the session may not see other rows
             return [text for name, text in own.items() if name == table.field(column)]
@@ -483,7 +483,7 @@ def _key(workspace: Any, table: RowTable, tool: str, texts: Sequence[str]) -> li
     values = {table.field(column): _value(table, column, text) for column, text in pairs}
     arguments = values if len(values) == 1 else {"key": values}
     try:
-        for argument, own in workspace.session.bound_arguments(tool).items():
+        for argument, own in workspace.session.filled_arguments(tool).items():
             own.refuse_another(argument, arguments.get(argument))
         return table.key_values(workspace.database, arguments)
     except ToolError as error:

@@ -357,7 +357,7 @@ def test_merges_without_support_of_git_for_merging_in_memory(
         return asked(git, *words, given=given)
 
     project.enter([1, 2])
-    monkeypatch.setattr(Git, "asked", old)
+    monkeypatch.setattr(Git, "run_quietly", old)
 
     assert all(isinstance(outcome, Merged) for outcome in project.empty().values())
 
