@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import MissingError, ProjectError, UsageError, plain, suggestion
-from ralphgen.planning.model import EXAMPLES, KitPlan, ServerPlan, supposed_session
+from ralphgen.planning import EXAMPLES, KitPlan, ServerPlan, supposed_session
 from ralphgen.planning.policy import BROUGHT
 from ralphgen.planning.server import KitDefinition, full_catalog
 from ralphgen.project.git import ask_git, read_files_of_git, work_tree_around

@@ -14,8 +14,7 @@ from ralphgen import __version__
 from ralphgen.environment import LOCK_NAME
 from ralphgen.environment.location import merged_lock
 from ralphgen.files import Files, seal
-from ralphgen.planning.additions import MODULE
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     Constant,
     KitPlan,
     Module,
@@ -25,6 +24,7 @@ from ralphgen.planning.model import (
     SkillPlan,
     Workflow,
 )
+from ralphgen.planning.additions import MODULE
 from ralphgen.project.model import Structured
 from ralphgen.runtime import kit as runtime_kit
 from ralphgen.runtime.policy import ALL, FULL, Policy, Recipe

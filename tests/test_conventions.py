@@ -297,7 +297,7 @@ class TestImports:
         """
         asked = {
             ("board", ".ralph.rows"),
-            ("board", ".specum.progress"),
+            ("board", ".specum"),
             ("cli", ".tables"),
             ("kits", ".ralph.rows"),
             ("ledger", ".ralph.rows"),

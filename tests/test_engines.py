@@ -29,7 +29,7 @@ ASKING = {
         "cli/project.py": "name place",  # also `--watch`, which watches a file
         "emit/scaffold.py": "class driver place",  # also makes the file of a new project
         "emit/initialize.py": "class name place",
-        "planning/model.py": "name",
+        "planning/__init__.py": "name",
         "planning/additions.py": "name",
         "planning/server.py": "name",
         "project/inspect.py": "flag name place",

@@ -14,7 +14,7 @@ from syntax_trees import KIT_KEYS, PACKAGE, RUNTIME, SERVERS, absolute, forget, 
 
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import RECIPES, KitPlan, ServerPlan
+from ralphgen.planning import RECIPES, KitPlan, ServerPlan
 from ralphgen.project.config import Config
 from ralphgen.rendering import render_files
 

@@ -24,7 +24,7 @@ from ralphgen.files import MANIFEST, SETTLED, manifest_entries
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.kits.registry import read_settings
-from ralphgen.kits.specum.progress import spec_files
+from ralphgen.kits.specum import spec_files
 from ralphgen.ledger.record import RecordReader
 from ralphgen.loop.record import StoredLoop, stored_loops
 from ralphgen.project.config import FILE as CONFIG

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import KitPlan, Names, entries_of, listing_bytes, supposed_session
+from ralphgen.planning import KitPlan, Names, entries_of, listing_bytes, supposed_session
 from ralphgen.planning.policy import Catalog
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.model import OwnRecipe, Removal

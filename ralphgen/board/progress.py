@@ -16,7 +16,7 @@ from ralphgen.board.live import specum_settings
 from ralphgen.board.nights import costs_of, nights, working_sessions
 from ralphgen.board.text import line, moment, natural, paragraph
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, decode_learnings
-from ralphgen.kits.specum.progress import spec_progress
+from ralphgen.kits.specum import spec_progress
 from ralphgen.ledger.record import newest_sessions
 from ralphgen.ledger.tables import state_of
 from ralphgen.runtime.errors import ToolError

@@ -13,7 +13,7 @@ from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import SessionRecord
 from ralphgen.loop.cost import session_cost
-from ralphgen.planning.model import KitPlan, ServerPlan, listing_bytes, session_tools
+from ralphgen.planning import KitPlan, ServerPlan, listing_bytes, session_tools
 from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.project.model import Table as DatabaseTable
 from ralphgen.project.root import database_label

@@ -130,7 +130,7 @@ def why(
     from ralphgen.authority import Reach, tools_by_name
     from ralphgen.kits.project import open_project
     from ralphgen.kits.registry import KITS
-    from ralphgen.planning.model import INTERACTIVE
+    from ralphgen.planning import INTERACTIVE
     from ralphgen.sessions.decide import WORKING, Request, decide_subject
 
     opened = open_project(project)

@@ -21,7 +21,7 @@ from ralphgen.errors import ProjectError, UsageError
 from ralphgen.files import LOCK, WRITE_HINT, exclusive, put, read_text, refuse_irregular, whole_text
 from ralphgen.kits.registry import KITS, any_database, read_settings
 from ralphgen.ledger.tables import definition, now, statements
-from ralphgen.planning.model import ServerPlan
+from ralphgen.planning import ServerPlan
 from ralphgen.project.config import FILE, config_lock, config_model
 from ralphgen.project.database import FileSnapshot, connected, first_line
 from ralphgen.project.inspect import RecipeFile, settings_models

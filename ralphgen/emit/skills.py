@@ -14,7 +14,7 @@ from ralphgen.emit.clients import COMMAND, ClientEntries
 from ralphgen.errors import ProjectError, plain
 from ralphgen.files import Files, seal
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     KitPlan,
     Names,
     PlannedTool,

@@ -38,7 +38,7 @@ from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
-from ralphgen.planning.model import ServerPlan, long_lists
+from ralphgen.planning import ServerPlan, long_lists
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS, USES
+from ralphgen.planning import ServerPlan
 from ralphgen.planning.access import (
     AGENTS,
     CLAIMS,
@@ -21,7 +22,6 @@ from ralphgen.planning.access import (
     untied_queries,
     used,
 )
-from ralphgen.planning.model import ServerPlan
 from ralphgen.project.model import ProjectFacts
 from ralphgen.project.root import CONFIG, DATABASE
 from ralphgen.rendering import rendered

@@ -8,7 +8,7 @@ from pathlib import Path
 from ralphgen.files import Files
 from ralphgen.kits.ralph.rows import Rows, reading_rows
 from ralphgen.kits.registry import KITS, any_database, project_config
-from ralphgen.planning.model import ServerPlan
+from ralphgen.planning import ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import Config
 from ralphgen.project.database import Snapshot, open_database

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ralphgen.planning.model import KitPlan, Names
+from ralphgen.planning import KitPlan, Names
 from ralphgen.project.model import ProjectFacts
 from ralphgen.project.queries import PreparedQuery
 from ralphgen.runtime.policy import ANY, OPTIONAL, RULES, Policy, Recipe

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError, suggestion
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     RECIPES,
     TEXT,
     Argument,

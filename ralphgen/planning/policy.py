@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ralphgen.errors import Problem, ProjectError, suggestion
-from ralphgen.planning.model import PROFILES, KitPlan, Names, PlannedTool
+from ralphgen.planning import PROFILES, KitPlan, Names, PlannedTool
 from ralphgen.project.model import OwnRecipe, PolicyRule, ProjectFacts, Removal
 from ralphgen.runtime.policy import (
     FULL,

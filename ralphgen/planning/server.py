@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError, suggestion
-from ralphgen.planning.access import KitAccess
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     KitPlan,
     Module,
     Names,
@@ -18,6 +17,7 @@ from ralphgen.planning.model import (
     SkillPlan,
     Wording,
 )
+from ralphgen.planning.access import KitAccess
 from ralphgen.planning.policy import Catalog, override_warnings, plan_policy
 from ralphgen.project.lookup import CONFIG
 from ralphgen.project.model import Finding, ProjectFacts, Replaced, project_facts

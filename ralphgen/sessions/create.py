@@ -32,7 +32,7 @@ from ralphgen.errors import ProgramError, ProjectError, Say, UsageError, suggest
 from ralphgen.files import WRITE_HINT, interrupted, put, refuse_irregular
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import read_settings
-from ralphgen.planning.model import PROFILES, Names
+from ralphgen.planning import PROFILES, Names
 from ralphgen.project.approvals import RUNNING
 from ralphgen.project.config import (
     ALL,

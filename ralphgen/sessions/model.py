@@ -8,7 +8,7 @@ from typing import Any
 
 from ralphgen.errors import counted, plain
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import Names, listing_bytes
+from ralphgen.planning import Names, listing_bytes
 from ralphgen.project.config import LaunchConfig
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.store import SYSTEM

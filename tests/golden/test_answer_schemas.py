@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from lanes import shortened
 
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import ServerPlan, listing_bytes, session_tools
+from ralphgen.planning import ServerPlan, listing_bytes, session_tools
 from ralphgen.runtime.protocol.answers import add_schemas
 
 KEYWORDS = {"type", "properties", "items"}

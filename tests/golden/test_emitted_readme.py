@@ -6,7 +6,7 @@ import pytest
 from cases import case_names, lay_down
 
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import session_tools
+from ralphgen.planning import session_tools
 from ralphgen.spelling import markdown_cell
 
 

@@ -14,7 +14,7 @@ from sources import PACKAGE, runtime_text
 import ralphgen
 from ralphgen.files import Files
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import ServerPlan, session_tools
+from ralphgen.planning import ServerPlan, session_tools
 
 TEXTS = {
     "specum/prompts/": "specum/texts/prompts",

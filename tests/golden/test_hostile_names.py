@@ -13,7 +13,7 @@ from driving import Driver, connected, context_for, on_context, query, quiet, se
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import session_tools
+from ralphgen.planning import session_tools
 from ralphgen.spelling import argument_name
 
 LEGAL = re.compile(r"[a-zA-Z0-9_.-]{1,64}")

@@ -12,7 +12,7 @@ from wire import running
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import session_tools
+from ralphgen.planning import session_tools
 
 SCHEMA = INIT_SCHEMA.read_text(encoding="utf-8")
 MOST = {"manual": 14_000, "task_execution": 3_500}

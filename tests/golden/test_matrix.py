@@ -11,7 +11,7 @@ from goldens import Goldens, as_json
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import listing_bytes, session_tools
+from ralphgen.planning import listing_bytes, session_tools
 
 CASE = "full"
 TASKS = {"backend": 1, "intern": 2}  # a task of each persona

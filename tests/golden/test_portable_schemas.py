@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import session_tools
+from ralphgen.planning import session_tools
 from ralphgen.runtime.encoding import DIGITS, JSON
 from ralphgen.runtime.kit import portable
 

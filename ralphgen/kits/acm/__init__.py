@@ -19,7 +19,7 @@ from ralphgen.kits.acm.server.workspace import (
     lies_elsewhere,
     trouble,
 )
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     RECIPES,
     KitPlan,
     PlannedTool,

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from ralphgen.kits.dela.server.formats import discover
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     BOOLEAN,
     OBJECTS,
     RECIPES,

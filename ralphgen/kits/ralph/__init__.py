@@ -19,7 +19,7 @@ from ralphgen.kits.ralph.tools import (
     answer_schema,
     with_proof,
 )
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     Argument,
     Constant,
     HttpUse,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.server.project import LEARNINGS, PROGRESS
+from ralphgen.planning import Argument, Constant, JsonObject, KitPlan, Names, Values
 from ralphgen.planning.access import CLAIMS, QUESTIONS, Command, KitAccess, Use, of_own_rows
-from ralphgen.planning.model import Argument, Constant, JsonObject, KitPlan, Names, Values
 from ralphgen.project.model import Column, ProjectFacts, Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.engine import fold

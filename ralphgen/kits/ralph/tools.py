@@ -6,7 +6,7 @@ from functools import partial
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.columns import OfferedTable
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     BOOLEAN,
     LIST,
     OBJECT,

@@ -23,7 +23,7 @@ from ralphgen.kits.rye.server.spaces import (
     why_no_item,
 )
 from ralphgen.kits.rye.server.workspace import PLACE
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     BOOLEAN,
     OBJECTS,
     RECIPES,

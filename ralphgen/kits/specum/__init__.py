@@ -1,15 +1,16 @@
 """The kit `specum`: spec-driven workflow, from research to execution."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ralphgen.kits.specum.server.specs import Corrupt, State, read_state
+from ralphgen.kits.specum.server.specs import FILE, TASKS, Corrupt, State, parse_tasks, read_state
 from ralphgen.kits.specum.server.store import Specs
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     RECIPES,
     KitPlan,
     Names,
@@ -37,6 +38,8 @@ NAME = replace(
     typed("name", "string", "Spec name in kebab-case", pattern="^[a-z0-9-]+$"),
     refusal='invalid spec name {value} in "name": use a-z, 0-9 and hyphens, such as "export-csv"',
 )
+COMPLETED = "completed"
+UNKNOWN = "unknown"
 PHASES: Names = ("research", "requirements", "design", "tasks")
 
 
@@ -322,3 +325,60 @@ def find_specs(root: Path, settings: Mapping[str, Any]) -> Finding:
 
 
 SPECUM = KitDefinition(SERVER, plan_specum, SpecumSettings, find=find_specs)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecProgress:
+    """A spec: its `phase`, completed or unknown, and the number of its ticked tasks.
+
+    `approval` is true if the user must approve the phase. `problem` explains why the spec cannot be
+    read, or is empty.
+    """
+
+    name: str
+    phase: str
+    done: int
+    total: int
+    current: bool
+    approval: bool
+    problem: str
+
+
+def spec_progress(root: Path, settings: Mapping[str, Any]) -> tuple[SpecProgress, ...]:
+    """Return the specs of the project in `root` by name, given the kit's settings.
+
+    Raises `ToolError` if their folder cannot be read.
+    """
+    specs = Specs(str(root / str(settings["root"])), str(root))
+    current = specs.current()
+    return tuple(_progress(specs, name, name == current) for name in specs.names())
+
+
+def spec_files(root: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
+    """Yield the files and folders that determine the progress of specs, if they are readable.
+
+    They need not exist.
+    """
+    with suppress(OSError, ToolError):
+        folder = Path(Specs(str(root / str(settings["root"])), str(root)).home)
+        yield folder
+        for entry in sorted(folder.iterdir()):
+            yield from (entry, entry / FILE, entry / TASKS)
+
+
+def _progress(specs: Specs, name: str, current: bool) -> SpecProgress:
+    try:
+        state = read_state(specs, name)
+        tasks = parse_tasks((specs.read_bytes(name, TASKS) or b"").decode("utf-8", "replace"))
+    except ToolError as error:
+        return SpecProgress(name, UNKNOWN, 0, 0, current, False, str(error))
+    done = sum(task.done for task in tasks)
+    counted = (done, len(tasks), current)
+    if isinstance(state, State):
+        waits = state.fields.get("awaitingApproval") is True
+        return SpecProgress(name, state.phase, *counted, waits, "")
+    if state is not None:
+        return SpecProgress(name, UNKNOWN, *counted, False, state.reason)
+    phase = COMPLETED if tasks and done == len(tasks) else UNKNOWN
+    problem = "" if phase == COMPLETED else "the spec has no state"
+    return SpecProgress(name, phase, *counted, False, problem)

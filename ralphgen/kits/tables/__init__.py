@@ -14,8 +14,7 @@ from typing import Any
 
 from ralphgen.errors import Problem, ProjectError, UsageError, invalid_toml, suggestion
 from ralphgen.files import put, whole_text
-from ralphgen.planning.access import OWN, Command, Use
-from ralphgen.planning.model import (
+from ralphgen.planning import (
     INTERACTIVE,
     OBJECTS,
     RECIPES,
@@ -33,6 +32,7 @@ from ralphgen.planning.model import (
     answer_of,
     typed,
 )
+from ralphgen.planning.access import OWN, Command, Use
 from ralphgen.planning.policy import about
 from ralphgen.planning.server import Addition, KitDefinition
 from ralphgen.project.config import config_lock

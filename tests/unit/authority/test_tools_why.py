@@ -13,7 +13,7 @@ from driving import connected, create_project
 from ralphgen.authority import Reach, tools_by_name
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import EXAMPLES, ServerPlan, supposed_session
+from ralphgen.planning import EXAMPLES, ServerPlan, supposed_session
 
 pytestmark = pytest.mark.slow
 

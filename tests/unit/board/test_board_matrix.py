@@ -10,7 +10,7 @@ from driving import create_project
 
 from ralphgen.board.matrix import OTHERS, Matrix, matrix
 from ralphgen.kits.project import Project
-from ralphgen.planning.model import listing_bytes, session_tools
+from ralphgen.planning import listing_bytes, session_tools
 from ralphgen.project.schema import open_rows
 from ralphgen.runtime.kit import Tool
 from ralphgen.runtime.policy import FULL, RULES, WITHIN

@@ -8,7 +8,7 @@ from cases import lay_down
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.kits.tables import noun_of
-from ralphgen.planning.model import KitPlan, PlannedTool, ServerPlan, supposed_session
+from ralphgen.planning import KitPlan, PlannedTool, ServerPlan, supposed_session
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Table
 from ralphgen.runtime.kit import Tool, instruction_lines, standard_instructions

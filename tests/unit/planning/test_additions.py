@@ -13,7 +13,7 @@ from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import Argument, Constant, KitPlan, PlannedTool, ToolData, Wording
+from ralphgen.planning import Argument, Constant, KitPlan, PlannedTool, ToolData, Wording
 from ralphgen.planning.server import Addition, KitDefinition, plan_server, with_additions
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.model import ProjectFacts, Removal

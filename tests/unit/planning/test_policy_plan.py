@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lanes import examples
 
 from ralphgen.errors import ProjectError
-from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, PlannedTool
+from ralphgen.planning import RECIPES, Argument, KitPlan, Names, PlannedTool
 from ralphgen.planning.policy import Catalog, plan_policy
 from ralphgen.project.model import OwnRecipe, ProjectFacts, Removal, Schema
 from ralphgen.runtime.errors import StartError, ToolError

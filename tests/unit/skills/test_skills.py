@@ -17,7 +17,7 @@ from goldens import Goldens
 from ralphgen.emit.skills import GUIDE, MOST, TEXT, Skill, render_skills
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS as EVERY
-from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, session_tools
+from ralphgen.planning import KitPlan, ServerPlan, SkillPlan, session_tools
 
 KITS = [kit for kit in EVERY if not kit.any_schema]  # the kits of one project
 KIT_KEYS = [kit.key for kit in KITS]

@@ -11,7 +11,7 @@ from driving import quiet
 from rye_projects import HTTP_CLIENT, Rye, python_tool, rye_project, serving, session
 
 from ralphgen.emit.workflows import regenerate
-from ralphgen.planning.model import PROFILES
+from ralphgen.planning import PROFILES
 
 EVERY = ["search", "load", "execute", "sign", "help"]
 LOOKS = ["search", "load", "help"]
