@@ -56,6 +56,7 @@ def texts_of(found: list[dict[str, Any]], *, gain: bool) -> list[str]:
     return [one["text"] for one in found if one["gain"] is gain]
 
 
+@pytest.mark.thorough
 def test_the_same_server_has_no_change(root: Path) -> None:
     done = ralphgen("tools", "diff", "--fail-on", "gain", "--project", root)
 

@@ -313,6 +313,7 @@ class TestSizes:
         assert page.count("data-row") <= MOST_ROWS
         assert "Show more" in page
 
+    @pytest.mark.thorough
     def test_more_leads_to_the_group_alone_and_on_to_its_end(
         self, many: sqlite3.Connection
     ) -> None:

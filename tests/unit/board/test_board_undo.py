@@ -61,6 +61,7 @@ def test_rows_and_code_are_undone_and_the_task_is_parked(board: Running, root: P
     assert "undone" in str(query(root, "SELECT verdict FROM ralphgen_reviews WHERE task_id = 38"))
 
 
+@pytest.mark.thorough
 def test_rows_alone_are_undone_where_the_code_stays(board: Running, root: Path) -> None:
     session = hidden(board.get("tasks/38/undo?part=dialog"), "session")
     tip = git(root, "rev-parse", "main")
@@ -87,6 +88,7 @@ def test_work_is_sent_back_and_its_code_taken_out(board: Running, root: Path) ->
     assert "sent the work back, by the commit" in board.get("tasks/38")
 
 
+@pytest.mark.thorough
 def test_code_of_work_that_went_back_meanwhile_stays(board: Running, root: Path) -> None:
     form = {"code": "yes", "note": "Use the cache"}
     form["session"] = hidden(board.get("tasks/38/send-back?part=dialog"), "session")
@@ -97,6 +99,7 @@ def test_code_of_work_that_went_back_meanwhile_stays(board: Running, root: Path)
     assert tip == git(root, "rev-parse", "main")
 
 
+@pytest.mark.thorough
 def test_an_interrupted_send_back_continues_after_its_revert(
     board: Running, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +131,7 @@ def test_work_that_somebody_else_finished_since_is_not_undone(board: Running, ro
     assert "done" == status(root, 38)
 
 
+@pytest.mark.thorough
 def test_a_task_without_proof_is_closed_once_its_checks_have_passed(
     board: Running, root: Path
 ) -> None:

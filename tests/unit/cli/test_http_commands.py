@@ -50,6 +50,7 @@ def test_a_token_is_printed_alone_and_opens_its_session_until_it_is_revoked(
         assert 401 == server.call(own, "get_task")[0]
 
 
+@pytest.mark.thorough
 def test_without_its_key_no_token_is_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RALPH_KEY", raising=False)
     done = ralphgen("session", "create", "yap", "--token", "--project", root)

@@ -153,6 +153,7 @@ def test_a_comment_that_equals_one_on_a_clashing_task_gets_another_number(
     assert [(1, "A"), (2, "B")] == query(other, sql)
 
 
+@pytest.mark.thorough
 def test_own_tables_follow(tmp_path: Path) -> None:
     a = first_clone(tmp_path, OWN, config=TABLES)
     merge_rows(a)
@@ -237,6 +238,7 @@ CLAIM = (
 )
 
 
+@pytest.mark.thorough
 def test_a_task_in_work_waits_with_its_references_while_others_are_merged(
     first: Path, other: Path
 ) -> None:
@@ -317,6 +319,7 @@ def test_a_conflict_skips_its_row_until_one_side_is_chosen(first: Path, other: P
     )
 
 
+@pytest.mark.thorough
 def test_removed_rows_that_are_needed_are_conflicts_of_their_own(first: Path, other: Path) -> None:
     add_task(first, "A one")
     query(first, "DELETE FROM tasks WHERE id = 2")
@@ -338,6 +341,7 @@ def test_removed_rows_that_are_needed_are_conflicts_of_their_own(first: Path, ot
     assert 2 == number(first, "Show the form")
 
 
+@pytest.mark.thorough
 def test_a_new_row_that_needs_a_row_deleted_here_waits_for_a_decision(first: Path) -> None:
     sql = "INSERT INTO features (name, display_name, acronym) VALUES ('old', 'O', 'OL')"
     query(first, sql)

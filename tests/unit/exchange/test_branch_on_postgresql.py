@@ -19,6 +19,7 @@ CLAIM = (
 )
 
 
+@pytest.mark.thorough
 def test_clashing_tasks_get_numbers_and_both_end_equal(tmp_path: Path) -> None:
     first = first_clone(tmp_path)
     merge_rows(first)

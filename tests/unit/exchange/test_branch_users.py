@@ -51,6 +51,7 @@ def other(two: tuple[Path, Path]) -> Path:
     return two[1]
 
 
+@pytest.mark.thorough
 def test_rows_with_the_number_of_their_task_follow_it(tmp_path: Path) -> None:
     a = first_clone(tmp_path, NOTES, MARKS, config="\n[tables.notes]\n[tables.marks]\n")
     merge_rows(a)
@@ -93,6 +94,7 @@ def test_a_new_database_never_removes_the_rows_of_the_branch(first: Path) -> Non
     assert 3 == number(first, "A one")
 
 
+@pytest.mark.thorough
 def test_clones_with_databases_from_before_the_branch_are_merged(tmp_path: Path) -> None:
     first = first_clone(tmp_path)
     other = clone(first, "b")
@@ -157,6 +159,7 @@ def test_offline_changes_are_synced_later(first: Path, other: Path) -> None:
     assert rows_of(first) == rows_of(other)
 
 
+@pytest.mark.thorough
 def test_the_undo_of_a_sync_is_pushed_by_the_next(first: Path, other: Path) -> None:
     query(first, "UPDATE tasks SET hints = 'h' WHERE id = 1")
     add_task(first, "A one")

@@ -101,6 +101,7 @@ def test_other_tables_of_these_names_are_refused_without_a_trace(
     assert not (tmp_path / "p/.ralph").exists()
 
 
+@pytest.mark.thorough
 @needs_postgresql
 def test_the_schema_of_the_dsn_becomes_the_setting(
     tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
@@ -115,6 +116,7 @@ def test_the_schema_of_the_dsn_becomes_the_setting(
     assert [] == init(tmp_path / "p")
 
 
+@pytest.mark.thorough
 @needs_postgresql
 def test_a_schema_in_the_settings_wins_over_that_of_the_dsn(
     tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch

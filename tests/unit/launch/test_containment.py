@@ -165,6 +165,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.thorough
 def test_rules_and_hooks_cannot_be_changed(inside: Shell) -> None:
     before = _contents(inside.root)
     for attack in ATTACKS:
@@ -550,6 +551,7 @@ def test_nothing_that_runs_outside_can_be_written_inside(tmp_path: Path) -> None
     assert not [*(root / "tools" / "venv").rglob("git"), *packages.glob("evil.pth")]
 
 
+@pytest.mark.thorough
 def test_a_project_below_the_interpreter_is_no_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -562,6 +564,7 @@ def test_a_project_below_the_interpreter_is_no_installation(
     assert () == refused_files(root, ["attack.py"], "HEAD", "HEAD")
 
 
+@pytest.mark.thorough
 def test_claude_code_may_not_edit_the_installation(tmp_path: Path) -> None:
     root = attacked_project(tmp_path / "p", "")
     installed_in(root / ".venv")
@@ -621,6 +624,7 @@ call("rye", "execute", item_type="tool", item_id="any", project_path=os.getcwd()
 """
 
 
+@pytest.mark.thorough
 def test_tasks_of_dela_run_inside_and_tools_of_rye_do_not_run(tmp_path: Path) -> None:
     root, home = attacked_project(tmp_path / "p", KITS), tmp_path / "home"
     (root / "look.sh").write_text("#!/bin/sh\nls -a ~ .ralph\n", encoding="utf-8")

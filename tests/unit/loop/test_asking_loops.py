@@ -67,6 +67,7 @@ def test_a_running_loop_takes_an_answered_task_up(tmp_path: Path) -> None:
     assert "task 1: question 1" in errors
 
 
+@pytest.mark.thorough
 def test_a_loop_that_was_killed_keeps_the_question_and_its_answer(tmp_path: Path) -> None:
     plan = {"1": [[*ASKS, "hang"], READS]}
     project = LoopProject(tmp_path, 1, plan, config=CONFIG)

@@ -163,6 +163,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return project(tmp_path_factory.mktemp("gate"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", shortened(TREES, "deleted file", "failing check", "ignored test"))
 def test_gate_agrees_with_done(shared: Path, name: str) -> None:
     query(shared, "DELETE FROM tasks")

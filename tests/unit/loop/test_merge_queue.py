@@ -129,6 +129,7 @@ def test_sixteen_good_branches_are_merged_by_one_run(project: Project) -> None:
     assert "" == git(root, "for-each-ref", "refs/ralphgen", "refs/heads/ralph")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("bad", shortened(range(1, MANY + 1), 7))
 def test_one_bad_among_sixteen_is_found_in_six_runs(project: Project, bad: int) -> None:
     project.enter(range(1, MANY + 1), [bad])
@@ -147,6 +148,7 @@ def test_one_bad_among_sixteen_is_found_in_six_runs(project: Project, bad: int) 
     assert tail is not None
 
 
+@pytest.mark.thorough
 def test_a_check_that_fails_once_returns_nothing(project: Project) -> None:
     project.enter(range(1, 5))
     project.flaky.touch()

@@ -220,6 +220,7 @@ def test_loop_reports_a_stuck_task_and_its_end(tmp_path: Path, inbox: Inbox) -> 
         assert not any(word in line for word in ("SECRET", "money", "evil", "[", "I give up"))
 
 
+@pytest.mark.thorough
 def test_question_is_only_a_question(tmp_path: Path, inbox: Inbox) -> None:
     asks = ["tool", "set_task_status", {"status": "blocked", "question": "Why? SECRET-7"}]
     found = LoopProject(tmp_path, 1, {"*": [["begin", asks]]}, config=URL)
@@ -278,6 +279,7 @@ def test_agents_do_not_receive_the_url(tmp_path: Path, inbox: Inbox) -> None:
     assert 1 == len(inbox.bodies)
 
 
+@pytest.mark.thorough
 def test_error_before_the_first_session_is_reported(tmp_path: Path, inbox: Inbox) -> None:
     config = f'{URL}[[done.checks]]\nname = "red"\nrun = ["false"]\n'
     found = LoopProject(tmp_path, 1, {}, config=config, repository=True)

@@ -76,6 +76,7 @@ def close(client: Driver) -> None:
     client.call("set_task_status", status="done", summary="Done.")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", shortened(["src/mod.py", "tests/run.sh"], "src/mod.py"))
 def test_files_that_flip_while_the_checks_run_prove_nothing_else(tmp_path: Path, path: str) -> None:
     """The agent's worktree has the good file only while the checks run."""

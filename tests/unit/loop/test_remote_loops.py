@@ -57,6 +57,7 @@ def entries(team: Fleet) -> list[tuple[Any, ...]]:
     return query(team.root, "SELECT task_id, worker, state FROM ralphgen_merges ORDER BY task_id")
 
 
+@pytest.mark.thorough
 def test_worker_does_tasks_without_the_database(team: Fleet) -> None:
     machine = team.machine("mac-2")
     machine.follow({"*": [PEEK]})
@@ -86,6 +87,7 @@ def test_worker_does_tasks_without_the_database(team: Fleet) -> None:
     assert [("done", 3, 0.25, "mac-2")] * 2 == query(team.root, sql)
 
 
+@pytest.mark.thorough
 def test_loop_of_a_worker_that_blocks_a_task_needs_the_user(team: Fleet) -> None:
     machine = team.machine("mac-2")
     machine.follow({"1": [["begin", "blocked"]], "*": [PROVES]})
@@ -179,6 +181,7 @@ def test_agent_stops_when_the_lease_ends_without_a_server(tmp_path: Path) -> Non
     assert [] == machine.log("end")
 
 
+@pytest.mark.thorough
 def test_clone_with_other_rules_is_refused(team: Fleet) -> None:
     machine = team.machine("mac-2")
     machine.follow({"*": [PROVES]})

@@ -257,6 +257,7 @@ def test_another_branch_than_that_of_the_loop_refuses_the_undo(project: Project)
     project.refused(f'is not in the branch "{project.branch}"')
 
 
+@pytest.mark.thorough
 def test_later_work_that_conflicts_is_named(project: Project) -> None:
     project.work(1, **{"kept.txt": "a\nB\nc\n"})
     project.work(2, **{"kept.txt": "a\nBB\nc\n"})
@@ -272,6 +273,7 @@ def test_later_work_that_conflicts_is_named(project: Project) -> None:
     assert "a\nb\nc\n" == (project.root / "kept.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_a_later_commit_of_the_user_that_conflicts_is_named(project: Project) -> None:
     project.work(1, **{"kept.txt": "a\nB\nc\n"})
     (project.root / "kept.txt").write_text("a\nBB\nc\n", encoding="utf-8")
@@ -280,6 +282,7 @@ def test_a_later_commit_of_the_user_that_conflicts_is_named(project: Project) ->
     project.refused('conflicts in kept.txt: [0-9a-f]{12} "By hand" changed it later')
 
 
+@pytest.mark.thorough
 def test_a_task_that_is_claimed_again_refuses_the_undo(project: Project) -> None:
     project.work(1, good_1="x")
     query(
@@ -324,6 +327,7 @@ def test_files_of_a_session_in_the_directory_of_the_project_are_named(project: P
     assert "draft" == project.status(1)
 
 
+@pytest.mark.thorough
 def test_work_that_changed_nothing_takes_no_other_commit_out(project: Project) -> None:
     project.work(2, good_2="x")
     before = project.work(1)
@@ -348,6 +352,7 @@ def test_work_that_waits_for_its_merge_leaves_the_queue(project: Project) -> Non
     assert "draft" == project.status(1)
 
 
+@pytest.mark.thorough
 def test_work_that_was_sent_back_is_undone_and_parked(project: Project) -> None:
     project.work(1, good_1="x")
     send_back(project.root, 1, "Not so.")
@@ -356,6 +361,7 @@ def test_work_that_was_sent_back_is_undone_and_parked(project: Project) -> None:
     assert ("draft", False) == (project.status(1), (project.root / "good-1").exists())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "step",
     shortened(["inverse_of", "checked_files", "move_base", "record_undone"], "record_undone"),
@@ -387,6 +393,7 @@ def test_an_undo_killed_at_any_step_is_finished_by_the_next(project: Project, st
     assert "" == git(root, "status", "--porcelain")
 
 
+@pytest.mark.thorough
 def test_a_branch_that_moves_during_the_checks_is_checked_again(project: Project) -> None:
     project.work(1, good_1="x")
     project.work(2, good_2="x")
@@ -399,6 +406,7 @@ def test_a_branch_that_moves_during_the_checks_is_checked_again(project: Project
     assert (project.root / "good-2").exists()
 
 
+@pytest.mark.thorough
 def test_an_undo_waits_for_the_queue_of_another_process(project: Project) -> None:
     project.work(1, good_1="x")
     lines: list[str] = []
@@ -423,6 +431,7 @@ def test_an_undo_waits_for_the_queue_of_another_process(project: Project) -> Non
     assert not (project.root / "good-1").exists()
 
 
+@pytest.mark.thorough
 def test_a_revert_is_pushed_like_a_merge(project: Project) -> None:
     root = project.root
     project.work(1, good_1="x")
@@ -436,6 +445,7 @@ def test_a_revert_is_pushed_like_a_merge(project: Project) -> None:
     assert found.revert == git(root.parent / "origin", "rev-parse", project.branch).strip()
 
 
+@pytest.mark.thorough
 def test_undone_work_can_be_done_again(project: Project) -> None:
     root = project.root
     project.work(1, good_1="x")
@@ -460,6 +470,7 @@ def test_a_manual_revert_is_recognized(project: Project) -> None:
     assert "draft" == project.status(1)
 
 
+@pytest.mark.thorough
 def test_checks_run_for_work_whose_task_is_deleted(project: Project) -> None:
     project.work(1, good_1="x")
     project.work(2, needs_2="good-1")

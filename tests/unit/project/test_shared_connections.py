@@ -77,6 +77,7 @@ print(json.dumps([opened, statuses, refused]))
 """Does with a write of its own open what people do, and has another process try to write."""
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_all_parts_leave_the_locks_of_a_connection_alone(tmp_path: Path) -> None:
     root = LoopProject(tmp_path, 2, {}).root

@@ -157,6 +157,7 @@ def test_serve_starts_no_kit_that_runs_a_strangers_content(shared: Path, kit: li
     assert (2, True) == (refused.returncode, "Makefile" in refused.stderr), refused.stderr
 
 
+@pytest.mark.thorough
 def test_a_strangers_check_from_another_folder_of_a_repository_is_named(
     own: Path, tmp_path: Path
 ) -> None:

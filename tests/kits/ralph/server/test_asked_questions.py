@@ -93,6 +93,7 @@ def answer_at_once(root: Path) -> list[int]:
         return [number for numbers in pool.map(answered, range(4)) for number in numbers]
 
 
+@pytest.mark.thorough
 def test_a_question_is_withdrawn_by_its_session_or_the_user(root: Path) -> None:
     """A reason that ends in a question mark is a question."""
     session = claim_task(root, 2)
@@ -118,6 +119,7 @@ def test_a_question_is_withdrawn_by_its_session_or_the_user(root: Path) -> None:
     assert [] == open_questions(root)
 
 
+@pytest.mark.thorough
 def test_undo_of_a_question_withdraws_it_and_an_answer_remains(root: Path) -> None:
     asker = asking(root)
     undone = undo_session(root, asker)

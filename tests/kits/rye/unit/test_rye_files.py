@@ -238,6 +238,7 @@ class TestWriting:
         assert before == names(file.parent)
         assert exclusive or "old" == read_item(item)
 
+    @pytest.mark.thorough
     @pytest.mark.slow
     def test_killed_writer_leaves_a_complete_file(self, item: Item, file: Path) -> None:
         old = "o" * 400_000
