@@ -70,6 +70,17 @@ class TestRepository:
 
         assert set() == found
 
+    def test_no_text_installs_ralphgen_from_an_index(self) -> None:
+        """No public index has ralphgen, so anybody could register its name there."""
+        found = {
+            f"{name_of(path)}: {match.group()}"
+            for path in texts()
+            if path not in {Path(__file__), ROOT / "CHANGELOG.md"}
+            for match in INSTALLS.finditer(path.read_text(encoding="utf-8"))
+        }
+
+        assert set() == found
+
     def test_base_names_of_tests_are_unique(self) -> None:
         """Test folders are not packages, so two files with the same name would hide each other."""
         packages = {"__init__.py", "conftest.py"}  # each folder has its own
@@ -100,6 +111,11 @@ class TestRepository:
         assert set() == broken
 
 
+INSTALLS = re.compile(
+    r"""(?:uvx|pipx run|(?:pip|pipx|uv tool) install)(?: -\S+)* ["']?ralphgen(?![\w/.-])"""
+    r"""|"identifier": *"ralphgen\"""",
+)
+"""A command that takes ralphgen from an index, or an entry that names it there."""
 LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
 """A link to another place of the repository."""
 

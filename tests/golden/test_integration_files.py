@@ -16,7 +16,6 @@ from proved_projects import check, git, proved_project
 
 from ralphgen import __version__
 from ralphgen.emit.workflows import regenerate
-from ralphgen.kits.registry import KITS
 
 pytestmark = pytest.mark.slow
 
@@ -255,17 +254,9 @@ def test_the_hooks_of_pre_commit_run(root: Path) -> None:
 def test_the_entry_of_the_registry_keeps_its_rules() -> None:
     """These are its documented rules; the interop lane checks it with the official schema."""
     entry = json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
-    (package,) = entry["packages"]
-    serve, kit = package["packageArguments"]
 
     assert {"name", "description", "version"} <= entry.keys()
     assert len(entry["description"]) <= 100
     assert 1 == entry["name"].count("/")
-    assert (__version__, __version__) == (entry["version"], package["version"])
-    assert ("pypi", "ralphgen", {"type": "stdio"}) == (
-        package["registryType"],
-        package["identifier"],
-        package["transport"],
-    )
-    assert "serve" == serve["value"]
-    assert kit["default"] in [one.key for one in KITS]
+    assert __version__ == entry["version"]
+    assert "packages" not in entry  # anybody can register the name on a public index
