@@ -42,7 +42,9 @@ class Authority:
     `suites` are the tools of each kit before a session restricts them. `runs` maps `"kit:tool"` to
     the definition of a query, function or table from the project. `done` are the rules for closing
     a task, or None. `settings` are the settings of each kit, and `shown` the columns, by table,
-    that sessions can read. `rules` are, by recipe, the patterns of forbidden tools.
+    that sessions can read. `rules` are, by recipe, the patterns of forbidden tools. `columns` are
+    those of the table of a tool, by `"kit:tool"`, with the definition of each, and `hide` the
+    hidden columns, each `"table.column"`.
     """
 
     policy: Policy
@@ -52,6 +54,8 @@ class Authority:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     shown: Mapping[str, Sequence[str]] = field(default_factory=dict)
     rules: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    columns: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    hide: Collection[str] = ()
 
 
 NOTHING = Authority(Policy(recipes={}, removed_tools={}, absent={}))
@@ -101,13 +105,14 @@ def read_authority(files: Mapping[str, str], where: str) -> Authority:
         policy = Policy(**{**given, "recipes": recipes})
         suites: dict[str, tuple[Tool, ...]] = {}
         runs: dict[str, str] = {}
+        columns: dict[str, dict[str, str]] = {}
         settings: dict[str, dict[str, Any]] = {}
         shown: dict[str, list[str]] = {}
         done = None
         for kit in recipes[FULL].tools:
             found: list[Tool] = []
             for read in sorted(path for path in files if _is_of(path, kit)):
-                found += _tools(files[read], kit, runs)
+                found += _tools(files[read], kit, runs, columns)
                 if read == f"{kit}/{DONE}":
                     done = _value(_assigned(_parsed(files[read]))["DONE"], {})
                     loosened_facts(done, done)  # raises an error for invalid rules
@@ -117,18 +122,20 @@ def read_authority(files: Mapping[str, str], where: str) -> Authority:
                     shown.update(_columns(_assigned(_parsed(files[read]))))
             suites[kit] = tuple(found)
         read = FACTS
-        rules = _rules(files.get(FACTS, "{}"))
+        config = json.loads(files.get(FACTS, "{}")).get("config", {})
+        rules = _rules(config)
+        hide = [str(name) for name in config.get("hide", ())]
         policy.name_tools({kit: [tool.name for tool in suite] for kit, suite in suites.items()})
     except (ValueError, LookupError, TypeError, AttributeError, SyntaxError) as error:
         raise _unreadable(read, where, error) from error
     except (StartError, RecursionError, MemoryError) as error:
         raise _unreadable(read, where, error) from error
-    return Authority(policy, suites, runs, done, settings, shown, rules)
+    return Authority(policy, suites, runs, done, settings, shown, rules, columns, hide)
 
 
-def _rules(facts: str) -> dict[str, list[str]]:
-    """Return, by recipe, the patterns of tools that it never has, from the facts of the project."""
-    rules = json.loads(facts).get("config", {}).get("rules", {})
+def _rules(config: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return, by recipe, the patterns of tools that it never has, from the recorded settings."""
+    rules = config.get("rules", {})
     return {str(recipe): [str(pattern) for pattern in never] for recipe, never in rules.items()}
 
 
@@ -168,8 +175,14 @@ def _columns(assigned: Mapping[str, ast.expr]) -> Iterator[tuple[str, list[str]]
             yield _value(name, {}), [_value(key, {}) for key in columns.keys]
 
 
-def _tools(text: str, kit: str, runs: dict[str, str]) -> list[Tool]:
-    """Return the tools of a module, and add the project's definitions that they run to `runs`."""
+def _tools(
+    text: str, kit: str, runs: dict[str, str], columns: dict[str, dict[str, str]]
+) -> list[Tool]:
+    """Return the tools of a module.
+
+    Adds the project's definitions that they run to `runs`, and the columns of their tables to
+    `columns`.
+    """
     assigned = _assigned(_parsed(text))
     if "TOOLS" not in assigned:
         return []
@@ -185,8 +198,37 @@ def _tools(text: str, kit: str, runs: dict[str, str]) -> list[Tool]:
         tool, data = _tool(node, names)
         found.append(tool)
         if isinstance(data, ast.Name):
-            runs[f"{kit}:{tool.name}"] = f"{tool.run} {ast.dump(assigned[data.id])}"
+            entry, call = f"{kit}:{tool.name}", assigned[data.id]
+            if isinstance(call, ast.Call) and ast.unparse(call.func) == "RowTable":
+                columns[entry] = _row_columns(call)
+            runs[entry] = f"{tool.run} {_definition(call)}"
     return found
+
+
+# Keywords that `columns` and `hide` compare, or that only name a tool; "hidden" and "hide" are of
+# servers that older versions wrote.
+_COMPARED = {
+    "RowTable": {"arguments", "columns", "hidden", "listed", "noun", "search"},
+    "OwnFunction": {"hide"},
+}
+
+
+def _definition(node: ast.expr) -> str:
+    """Return a definition without the parts that are compared by themselves."""
+    if isinstance(node, ast.Call):
+        without = _COMPARED.get(ast.unparse(node.func), set())
+        node = ast.Call(node.func, node.args, [o for o in node.keywords if o.arg not in without])
+    return ast.dump(node)
+
+
+def _row_columns(call: ast.Call) -> dict[str, str]:
+    """Return the columns of a table with generated tools, each with its definition."""
+    given = _keywords(call, "RowTable", {})
+    arguments, search = given.get("arguments", {}), given.get("search", ())
+    return {
+        name: _json([kind, arguments.get(name, name), name in search])
+        for name, kind in given["columns"].items()
+    }
 
 
 def _tool(node: ast.expr, names: Names) -> tuple[Tool, ast.expr | None]:
@@ -334,6 +376,8 @@ NEEDS = {REQUIRED: 0, GRANTS: 1, OPTIONAL: 2}  # of rows; none at all is the loo
 # What bounds a value: whether more of it lets more through.
 BOUNDS = {"maximum": True, "maxLength": True, "maxItems": True, "minimum": False}
 NO_RULES: Mapping[str, Any] = {"checks": [], "protect": [], "watch": []}
+OWN_TOOL = "runtime.own_tools.own_tool"
+READING = ("runtime.rows.tools.listing", "runtime.rows.tools.getting")
 Said = tuple[bool, str, str]
 """Whether it is a gain, the tool as `"kit:tool"`, and the sentence."""
 
@@ -361,10 +405,16 @@ def changes(before: Authority, after: Authority) -> list[AuthorityChange]:
         AuthorityChange(gain=True, tool="", text=f"proof of done: {literal(one)}") for one in loose
     ]
     of_all = (*_settings(before, after), *_diff_words(before.shown, after.shown))
+    of_all += tuple(
+        (True, f"{literal(name)} is no longer hidden")
+        for name in sorted({*before.hide} - {*after.hide})
+    )
     found += [AuthorityChange(gain, "", text) for gain, text in of_all]
     weighed = {one.tool for one in found if one.gain}
     for tool in before.runs.keys() & after.runs.keys() - weighed:
-        if before.runs[tool] != after.runs[tool]:
+        old, new = (one.columns.get(tool, {}) for one in (before, after))
+        is_same = all(old[name] == new[name] for name in old.keys() & new.keys())
+        if before.runs[tool] != after.runs[tool] or not is_same:
             text = f"the implementation of {literal(tool)} has changed"
             found.append(AuthorityChange(gain=True, tool=tool, text=text))
     return sorted(found, key=lambda one: (not one.gain, one.tool == "", one.tool, one.text))
@@ -407,9 +457,26 @@ def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Sai
         if entry in had.tools and entry in has.tools:
             yield from _of_grant(entry, had.tools[entry], has.tools[entry])
             yield from _of_tool(entry, tools_before[entry], tools_after[entry])
+            yield from _of_columns(entry, before, after)
         else:
             gain = entry in has.tools
             yield gain, entry, f"{literal(entry)} {'can' if gain else 'can no longer'} be called"
+
+
+def _of_columns(entry: str, before: Authority, after: Authority) -> Iterator[Said]:
+    """Yield the columns that a tool shows, or a custom tool can read, in one of two servers."""
+    run = after.runs.get(entry, "").partition(" ")[0]
+    old, new = (one.columns.get(entry, {}) for one in (before, after))
+    if run == OWN_TOOL:
+        more, fewer = {*before.hide} - {*after.hide}, {*after.hide} - {*before.hide}
+    elif run in READING:
+        more, fewer = new.keys() - old.keys(), old.keys() - new.keys()
+    else:
+        return
+    verbs = ("can read", "can no longer read") if run == OWN_TOOL else ("shows", "no longer shows")
+    for verb, names in zip(verbs, (more, fewer), strict=True):
+        if names:
+            yield names is more, entry, f"{literal(entry)} {verb} {name_list(sorted(names))}"
 
 
 def _of_rules(old: Collection[str], new: Collection[str]) -> Iterator[Said]:

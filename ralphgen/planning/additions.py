@@ -11,7 +11,6 @@ from ralphgen.planning import (
     Argument,
     JsonObject,
     KitPlan,
-    Names,
     PlannedTool,
     ToolData,
     answer_of,
@@ -59,14 +58,14 @@ def plan_own_tools(project: ProjectFacts, _host: KitPlan) -> Addition:
         raise ProjectError.of(problems)
     return Addition(
         nouns={OWN_TOOLS: f"The project's own tools, from {FOLDER}."},
-        tools=tuple(_own_tool(tool, project.schema.hide) for tool in project.own_tools),
+        tools=tuple(_own_tool(tool) for tool in project.own_tools),
         overview={"Custom tools of the project": ABOUT_OWN_TOOLS},
         used_for=OWN_TOOLS_USED_FOR,
         origins={tool.name: tool.origin for tool in project.own_tools},
     )
 
 
-def _own_tool(tool: OwnTool, hide: Names) -> PlannedTool:
+def _own_tool(tool: OwnTool) -> PlannedTool:
     about = dict(tool.about)
     function = Construction(
         "OwnFunction",
@@ -74,7 +73,6 @@ def _own_tool(tool: OwnTool, hide: Names) -> PlannedTool:
         {
             "seconds": tool.seconds,
             **({"reads": True} if tool.hints == "READ_ONLY" else {}),
-            **({"hide": hide} if hide else {}),
             **({"answers": schema} if (schema := json.loads(tool.returns)) else {}),
         },
     )

@@ -165,6 +165,7 @@ class OpenProject:
     """
 
     database: Database
+    _manifest: Mapping[str, Any]
 
     def __init__(self, folder: str, session: Session) -> None:
         self.folder = folder
@@ -196,6 +197,12 @@ class OpenProject:
     def is_lost(self) -> bool:
         """Whether only another workspace can be used; safe in any thread."""
         return self.database.is_lost
+
+    @property
+    def hidden(self) -> list[str]:
+        """The columns that no tool may show, each "table.column"."""
+        hidden: list[str] = self._manifest["schema"]["hide"]
+        return hidden
 
     def snapshot(self, work: Callable[[], Result]) -> Result:
         """Return `work()`, run on one state of a database that has the expected columns."""

@@ -230,6 +230,18 @@ def test_a_new_tool_is_one_line_per_agent_and_none_for_the_user(
     assert [f'+      "{tool}",'] == [line for line in named if tool in line]
 
 
+def test_a_hidden_column_changes_only_the_files_of_its_table(tmp_path: Path) -> None:
+    tables = "CREATE TABLE {0} (id INTEGER PRIMARY KEY, notes TEXT, next INTEGER REFERENCES {0})"
+    schema = "; ".join(tables.format(name) for name in ("ants", "bees", "cats"))
+    config = 'kits = ["tables"]\n[tables.ants]\n{}\n[tables.bees]\n[tables.cats]\n'
+    old = files_of(tmp_path / "old", schema, config.format(""))
+    new = files_of(tmp_path / "new", schema, config.format('hide = ["notes"]'))
+
+    assert {"tables/ants.py": 5, "tables/answers.py": 2} == {
+        path: len(lines) for path, lines in reviewed(old, new).items()
+    }
+
+
 def test_at_most_twelve_files_are_a_projects_own(tmp_path: Path) -> None:
     """All others are the same in every project with ralph alone: one review of them is enough."""
     cases = ("a0", "b1", "full", "hostile", "structured_output")

@@ -478,7 +478,7 @@ def plan_tables(project: ProjectFacts, server: KitPlan) -> Addition:
         (*MODULES, *server.nouns),
         (*CONSTANTS, *(name for tool in server.tools for name in tool.constants)),
     )
-    tools = [tool for table in tables for tool in _tools(table, project.schema.hide)]
+    tools = [tool for table in tables for tool in _tools(table)]
     return Addition(
         nouns={table.module: f"Tools for {_plural(table)}." for table in tables},
         tools=tuple(tools),
@@ -522,9 +522,9 @@ def _is_spelled(table: ToolTable) -> bool:
     return "get" in table.served.tools and kinds <= SPELLED
 
 
-def _tools(table: ToolTable, hide: Names) -> list[PlannedTool]:
+def _tools(table: ToolTable) -> list[PlannedTool]:
     absent = _absent(table)
-    data = ToolData(table.data, TABLE, _call(table, hide))
+    data = ToolData(table.data, TABLE, _call(table))
     return [
         _tool(table, verb, data)
         for verb in table.served.tools
@@ -643,15 +643,8 @@ def _absent(table: ToolTable) -> dict[str, str]:
     return found
 
 
-def _call(table: ToolTable, hide: Names) -> Construction:
-    """Return the emitted table: the facts that its tools need.
-
-    `hide` are the project's hidden columns: no refusal lists their values.
-    """
-    own = f"{table.served.name}.".lower()
-    names_others = any(column.references for column in table.columns.values())
-    hides = names_others or any(name.lower().startswith(own) for name in hide)
-    hides = hides or "delete" in table.served.tools  # others may name it by a hidden column
+def _call(table: ToolTable) -> Construction:
+    """Return the emitted table: the facts that its tools need."""
     renamed = {
         column: table.field(column) for column in table.columns if table.field(column) != column
     }
@@ -663,7 +656,6 @@ def _call(table: ToolTable, hide: Names) -> Construction:
         "search": list(table.served.search),
         "arguments": Lines(renamed) if renamed else None,
         "bound": dict(table.served.bind),
-        "hidden": sorted(name.lower() for name in hide) if hides else None,
     }
     kept = {name: value for name, value in said.items() if value}
     return Construction("RowTable", (table.served.name,), kept)

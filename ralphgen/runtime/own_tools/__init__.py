@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..deferred import DeferredResult
@@ -19,12 +19,11 @@ ANYTHING: Mapping[str, Any] = {}
 class OwnFunction:
     """A function of a file in `.ralph/tools/`; `sha256` is the digest of the file.
 
-    It is stopped after so many `seconds`, and may not write if it only `reads`. Its statements do
-    not see the columns in `hide`, each "table.column". `answers` is the JSON Schema of its answers;
-    a value other than an object or a text is the `result` of an object.
+    It is stopped after so many `seconds`, and may not write if it only `reads`. `answers` is the
+    JSON Schema of its answers; a value other than an object or a text is the `result` of an object.
     """
 
-    __slots__ = ("answers", "file", "hide", "name", "reads", "seconds", "sha256")
+    __slots__ = ("answers", "file", "name", "reads", "seconds", "sha256")
 
     def __init__(
         self,
@@ -34,11 +33,9 @@ class OwnFunction:
         *,
         seconds: int,
         reads: bool = False,
-        hide: Sequence[str] = (),
         answers: Mapping[str, Any] = ANYTHING,
     ) -> None:
         self.answers = answers
-        self.hide = hide
         self.name = name
         self.file = file
         self.sha256 = sha256

@@ -115,18 +115,16 @@ def _statement(workspace: Any, tool: OwnFunction, what: str, asked: dict[str, An
     text, values = place_parameters(sql, asked.get("parameters") or {})
     if what == "write":
         return _write_rows(workspace, tool, text, values)
-    return _read_rows(workspace, tool, text, values)
+    return _read_rows(workspace, text, values)
 
 
-def _read_rows(
-    workspace: Any, tool: OwnFunction, sql: str, values: list[object]
-) -> list[dict[str, Any]]:
+def _read_rows(workspace: Any, sql: str, values: list[object]) -> list[dict[str, Any]]:
     statements = workspace.database.statements
-    database = statements.reader(workspace, tool.hide)
+    database = statements.reader(workspace, workspace.hidden)
 
     def work() -> list[dict[str, Any]]:
         workspace.refuse_moved_schema()
-        rows = statements.read_records(database, sql, values, MOST_ROWS + 1, tool.hide)
+        rows = statements.read_records(database, sql, values, MOST_ROWS + 1, workspace.hidden)
         return [{name: _json_value(value) for name, value in row.items()} for row in rows]
 
     found: list[dict[str, Any]] = _with_tool_name_in_errors(database.reading, work)
@@ -148,7 +146,7 @@ def _write_rows(
         workspace.refuse_moved_schema()
         workspace.tool = tool.name
         write_records = database.statements.write_records
-        rows, changed = write_records(database, sql, values, MOST_ROWS, tool.hide)
+        rows, changed = write_records(database, sql, values, MOST_ROWS, workspace.hidden)
         shown = [{name: _json_value(value) for name, value in row.items()} for row in rows]
         return {"changed": max(changed, 0), "rows": shown}
 

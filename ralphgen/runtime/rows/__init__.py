@@ -42,8 +42,7 @@ class RowTable:
     `noun` is part of the tool names; the listing tool is named `listed`. `key` has the columns of
     the key, in order, and `search` the columns to search for text. `arguments` maps a column to its
     argument if the column name is not a valid one. `bound` maps a column to the row of the session
-    that it refers to: task, feature or discipline. `hidden` has the hidden columns of this and
-    related tables, as "table.column" in lower case.
+    that it refers to: task, feature or discipline.
     """
 
     __slots__ = (
@@ -51,7 +50,6 @@ class RowTable:
         "_fields",
         "bound",
         "columns",
-        "hidden",
         "key",
         "listed",
         "name",
@@ -70,7 +68,6 @@ class RowTable:
         search: Sequence[str] = (),
         arguments: Mapping[str, str] = _NOTHING,
         bound: Mapping[str, str] = _NOTHING,
-        hidden: Sequence[str] = (),
     ) -> None:
         self.name = name
         self.noun = noun
@@ -79,7 +76,6 @@ class RowTable:
         self.key = key
         self.search = search
         self.bound = bound
-        self.hidden = hidden
         self._fields = {column: arguments.get(column, column) for column in columns}
         self._columns = {field: column for column, field in self._fields.items()}
 

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
         session: Session
         tool: str
 
+        @property
+        def hidden(self) -> Sequence[str]:
+            """The columns that no tool may show, each "table.column"."""
+
         def snapshot(self, work: Callable[[], Result]) -> Result:
             """Return `work()`, run on one state of the database."""
 
@@ -50,12 +54,13 @@ LISTED_VALUES = 20  # values in a refusal
 NAMED = 1_000  # values to compare when looking for the nearest one
 
 
-def require_references(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:
+def require_references(rows: Rows, table: RowTable, values: Mapping[str, Any]) -> None:
     """Raise `ToolError`, with the existing values, if a row would refer to a missing row.
 
     `values` has the written columns. The database itself checks foreign keys with only some of
     their columns written.
     """
+    database = rows.database
     for parent, pairs in database.catalog.parents(database, table.name):
         wanted = [values.get(column) for column, _ in pairs]
         if None in wanted:
@@ -69,19 +74,18 @@ def require_references(database: Database, table: RowTable, values: Mapping[str,
             named = ", ".join(f'"{name}" is {shortened(value)}' for name, value in own.items())
             theirs = [column for _, column in pairs]
             there = ""
-            if not any(_is_hidden(table, parent, column) for column in theirs):
+            if not any(_is_hidden(rows, parent, column) for column in theirs):
                 there = _what_there_is(database, parent, theirs, wanted)
             raise ToolError(f'{named}, but there is no such row of "{parent}"{there}')
 
 
-def refuse_needed(
-    database: Database, table: RowTable, key: Sequence[Any], *, is_bound: bool
-) -> None:
+def refuse_needed(rows: Rows, table: RowTable, key: Sequence[Any], *, is_bound: bool) -> None:
     """Raise `ToolError`, with their number, if other rows would prevent the deletion of this one.
 
     If the session `is_bound` to rows, rows that a cascade would delete count too: they may not
     be its own.
     """
+    database = rows.database
     for child, pairs in database.catalog.children(database, table.name, also_following=is_bound):
         own = ", ".join(table.column(theirs) for _, theirs in pairs)
         sql = f"SELECT {own} FROM {table.quoted} WHERE {table.is_key()}"
@@ -95,7 +99,7 @@ def refuse_needed(
             values += key
         sql = f"SELECT COUNT(*) FROM {quoted(child)} WHERE {where}"
         (count,) = database.row(sql, values) or (0,)
-        if count and any(_is_hidden(table, child, column) for column, _ in pairs):
+        if count and any(_is_hidden(rows, child, column) for column, _ in pairs):
             raise ToolError(f"this {table.words} cannot be deleted: another row refers to it")
         if count:
             told = (
@@ -108,10 +112,10 @@ def refuse_needed(
             )
 
 
-def _is_hidden(table: RowTable, parent: str, column: str) -> bool:
+def _is_hidden(rows: Rows, table: str, column: str) -> bool:
     """Return whether a column of another table is hidden."""
-    name = f"{parent}.{column}".lower()
-    return name in table.hidden or name.startswith(PREFIX)
+    name = f"{table}.{column}".lower()
+    return name in map(str.lower, rows.hidden) or name.startswith(PREFIX)
 
 
 def _field(table: RowTable, column: str) -> str:
@@ -143,19 +147,20 @@ LONGEST_RULE = 300  # characters of a rule before it is cut
 _WORD = r"[^\W\d][\w$]*"
 
 
-def refusal(database: Database, table: RowTable, error: ToolError) -> ToolError:
+def refusal(rows: Rows, table: RowTable, error: ToolError) -> ToolError:
     """Return the error of a failed write; names the CHECK if one was broken.
 
     Omits a CHECK on a hidden column.
     """
-    cause = error.__cause__
+    cause, database = error.__cause__, rows.database
     rules = database.catalog
     if not rules.is_broken_rule(cause):
         return error
     rule = database.reading(lambda: rules.broken_rule(database, table.name, cause))
     words = {word.lower() for word in re.findall(_WORD, rule)}
     own = f"{table.name}.".lower()
-    hidden = {name.removeprefix(own) for name in table.hidden if name.startswith(own)}
+    names = map(str.lower, rows.hidden)
+    hidden = {name.removeprefix(own) for name in names if name.startswith(own)}
     if not rule or any(words & {*re.findall(_WORD, name)} for name in hidden):
         return error
     told = " ".join(rule.split())
@@ -220,7 +225,7 @@ def creating(table: RowTable) -> Run:
     def create(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
 
         values = {**table.stored(rows.database, arguments), **table.own_row(rows.session)}
-        require_references(rows.database, table, values)
+        require_references(rows, table, values)
         _refuse_duplicate_key(rows.database, table, values)
         columns = ", ".join(map(quoted, values))
         marks = ", ".join("?" * len(values))
@@ -245,9 +250,7 @@ def updating(table: RowTable) -> Run:
         stored = table.stored(rows.database, arguments)
         given = {**stored, **table.cleared(arguments.get("clear", ()), arguments)}
         fixed = {*table.key, *own}
-        changed = _changed(
-            rows.database, table, key, {one: given[one] for one in given if one not in fixed}
-        )
+        changed = _changed(rows, table, key, {one: given[one] for one in given if one not in fixed})
         return {**table.key_by_argument(key), "changed": changed}
 
     return _writing(update, table, f"update_{table.noun}")
@@ -260,7 +263,7 @@ def deleting(table: RowTable) -> Run:
     def delete(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
 
         key, own = _key_and_values(rows, table, arguments)
-        refuse_needed(rows.database, table, key, is_bound=bool(own))
+        refuse_needed(rows, table, key, is_bound=bool(own))
         if not rows.database.change(f"DELETE FROM {table.quoted} WHERE {table.is_key()}", key):
             raise ToolError(f"the database did not delete this {table.words}: {REJECTED}")
         return {"deleted": table.key_by_argument(key)}
@@ -289,7 +292,7 @@ def _writing(run: Run, table: RowTable, tool: str) -> Run:
         try:
             return fitted(rows.database.writing(work))
         except ToolError as error:
-            raise refusal(rows.database, table, error) from error.__cause__
+            raise refusal(rows, table, error) from error.__cause__
 
     return call
 
@@ -347,12 +350,13 @@ def _first(cursor: str | None) -> int:
 
 
 def _changed(
-    database: Database, table: RowTable, key: Sequence[Any], values: Mapping[str, Any]
+    rows: Rows, table: RowTable, key: Sequence[Any], values: Mapping[str, Any]
 ) -> list[str]:
     """Store the values in a row; return the changed fields, sorted."""
     if not values:
         raise ToolError("nothing to change: give at least one field")
-    require_references(database, table, values)
+    require_references(rows, table, values)
+    database = rows.database
     opaque = [one for one in values if table.columns[one] in (ANY, OPAQUE, JSON, LIST)]
     texts = {one: database.sql.comparable(table.column(one)) for one in opaque}
     tests = ", ".join(

@@ -252,6 +252,54 @@ def test_a_column_that_is_hidden_no_longer_is_a_gain(root: Path) -> None:
     assert "rows of `tasks` include `pseudocode`" in texts_of(diff(root), gain=True)
 
 
+TABLES = """
+CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT NOT NULL, notes TEXT, alias TEXT);
+CREATE TABLE visits (id INTEGER PRIMARY KEY, person INTEGER REFERENCES people, day TEXT);
+"""
+SERVED = '[tables.people]\nnoun = "person"\n[tables.visits]\nnoun = "visit"\n'
+FUNCTION = (
+    "from ralphgen.tools import Project, reads\n"
+    "@reads\n"
+    "def names(project: Project) -> list[str]:\n"
+    '    """Return names."""\n'
+    "    return []\n"
+)
+
+
+def test_a_hidden_column_is_a_loss_of_the_tools_that_showed_it(tmp_path: Path) -> None:
+    (tmp_path / "p/.ralph/tools").mkdir(parents=True)
+    (tmp_path / "p/.ralph/tools/names.py").write_text(FUNCTION, encoding="utf-8")
+    root = create_project(tmp_path / "p", TABLES, config=SERVED)
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    git(root, "config", "user.name", "A Person")
+    git(root, "config", "user.email", "person@example.org")
+    commit(root)
+    config = root / ".ralph/ralphgen.toml"
+    config.write_text(SERVED.replace('person"', 'person"\nhide = ["notes"]'), encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    found = diff(root)
+
+    assert [] == texts_of(found, gain=True)
+    assert [
+        "`ralph:create_person` no longer accepts `notes`",
+        "`ralph:get_person` no longer shows `notes`",
+        "`ralph:list_people` no longer shows `notes`",
+        "`ralph:names` can no longer read `people.notes`",
+        '`clear` of `ralph:update_person` no longer accepts `"notes"`',
+        "`ralph:update_person` no longer accepts `notes`",
+    ] == texts_of(found, gain=False)
+
+    commit(root)
+    config.write_text(SERVED, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    shown = texts_of(diff(root), gain=True)
+
+    assert "`people.notes` is no longer hidden" in shown
+    assert "`ralph:get_person` shows `notes`" in shown
+    assert "`ralph:names` can read `people.notes`" in shown
+    assert [] == [text for text in shown if "implementation" in text or "visit" in text]
+
+
 @pytest.mark.thorough
 def test_a_setting_of_a_kit_that_differs_counts_as_a_gain(root: Path) -> None:
     config = root / ".ralph/ralphgen.toml"
