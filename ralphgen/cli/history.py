@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -26,7 +27,7 @@ from ralphgen.terminal.app import App, Json, Project, Quiet, Yes
 from ralphgen.terminal.console import print_json, print_result, progress, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, OverflowMethod
 
     from ralphgen.ledger.record import Entry
     from ralphgen.ledger.undo import Undone
@@ -43,6 +44,12 @@ NOUNS = {
     "task_comments": "comment",
 }
 
+FUTURE = {  # of the result of a row or line
+    "restored": "would restore",
+    "recreated": "would recreate",
+    "deleted": "would delete",
+    "removed": "would remove",
+}
 NEWEST_SESSIONS = 5
 NEWEST = 100  # entries that are shown where nothing is said
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -148,7 +155,7 @@ def undo(
         return
     found = undo_session(root, session, dry_run=True)
     if dry_run or not yes or not found.changed:
-        _show_undone(found, hidden_in(root))
+        _show_undone(found, hidden_in(root), is_future=True)
     if not dry_run and found.changed:
         if not agrees(f"undo {_counted(found.changed)}?", yes=yes):
             say("nothing was changed")
@@ -183,7 +190,7 @@ def _undo_work(root: Path, session: str, then: str, onto: str, *, dry_run: bool,
             say("nothing was changed")
             raise typer.Exit(1)
         done = undo_work(root, session, then=status, onto=onto, say=say, ask=confirm_trust)
-        files = f"git revert {done.revert[:SHORT]}, then " if done.revert else ""
+        files = f"{_redo(root, found.target, done.revert)}, then " if done.revert else ""
         say(f"undid the work; to redo it: {files}ralphgen undo {done.rows.session}")
         if not done.revert:
             say("files are unchanged: see git")
@@ -192,19 +199,19 @@ def _undo_work(root: Path, session: str, then: str, onto: str, *, dry_run: bool,
 
 
 def _show_preview(found: "WorkPreview", then: str, hidden: Collection[str]) -> None:
-    """Print the undone rows and files, the later work, and the new status of the task."""
+    """Print the effect of an undo: rows, files, later work, and the new status of the task."""
     console = page_console()
-    _line(console, "Undone", style="bold")
-    _show_undone(found.rows, hidden)
+    _line(console, "Would undo", style="bold")
+    _show_undone(found.rows, hidden, is_future=True)
     if found.waiting is not None:
-        _line(console, f"merge {found.waiting} of the queue: dropped")
+        _line(console, f"merge {found.waiting} of the queue: would drop")
     if found.commit:
-        how = f"reverted by {found.reverted[:SHORT]} already" if found.reverted else "reverted"
+        how = f"reverted by {found.reverted[:SHORT]} already" if found.reverted else "would revert"
         _line(console, f'merge {found.commit[:SHORT]} on "{found.target}": {how}')
     for file in found.files if found.takes_code else ():
         lines = "" if file.added is None else f"  +{file.added} -{file.removed}"
         _line(console, f"{file.path}{lines}")
-    _line(console, "Kept", style="bold")
+    _line(console, "Would keep", style="bold")
     for work in found.kept:
         name = f'task {work.task} "{work.title}"' if work.task is not None else f'"{work.title}"'
         why = ["depends on it"] if work.depends else []
@@ -218,6 +225,19 @@ def _show_preview(found: "WorkPreview", then: str, hidden: Collection[str]) -> N
     if found.task is not None:
         _line(console, "Then", style="bold")
         _line(console, f'task {found.task} "{found.title}": {then}')
+
+
+def _redo(root: Path, target: str, revert: str) -> str:
+    """Return the command that reverts a revert, on the branch that has it."""
+    from ralphgen.loop.git import Git
+    from ralphgen.loop.trees import users_checkout
+
+    git = Git(root)
+    tree = users_checkout(git, target)
+    if tree is None:
+        return f"git switch {shlex.quote(target)} && git revert {revert[:SHORT]}"
+    place = [] if tree.folder == git.folder else ["-C", str(tree.folder)]
+    return shlex.join(["git", *place, "revert", revert[:SHORT]])
 
 
 def _list_sessions(root: Path) -> None:
@@ -284,35 +304,39 @@ def _words(entry: "Entry") -> str:
     return f"{name}: {', '.join(changes)}"
 
 
-def _show_undone(found: "Undone", hidden: Collection[str]) -> None:
-    """Print each row that is undone, and each skipped one with both versions."""
+def _show_undone(found: "Undone", hidden: Collection[str], *, is_future: bool = False) -> None:
+    """Print each row that is undone, or would be, and each skipped one with both versions."""
     console = page_console()
+    verbs = FUTURE if is_future else {}
     for row in found.rows:
         key = _key(row.key[0] if len(row.key) == 1 else row.key)
         name = f"{NOUNS.get(row.table, row.table)} {key}"
         if row.done == "restored":
-            _line(console, f"{name}: restored {', '.join(row.columns)}")
+            done = verbs.get(row.done, row.done)
+            _line(console, f"{name}: {done} {', '.join(row.columns)}")
             continue
         if row.done is not None:
-            _line(console, f"{row.done} {name}")
+            _line(console, f"{verbs.get(row.done, row.done)} {name}")
             continue
-        _line(console, f"{name} left: {row.left}", style="yellow")
+        _line(console, f"{name} left: {row.left}", style="yellow", is_whole=True)
         for who, values in (("the session", row.session), ("now", row.now)):
             visible = without_hidden(row.table, values, hidden)
             _line(console, f"  {who}: {'not there' if visible is None else _values(visible)}")
     for line in found.lines:
         done = "restored" if line.put_back else "removed"
         if line.left:
-            _line(console, f"{line.file} left: {line.left}: {line.line}", style="yellow")
+            left = f"{line.file} left: {line.left}: {line.line}"
+            _line(console, left, style="yellow", is_whole=True)
         elif not line.gone:
-            _line(console, f"{line.file} {done}: {line.line}")
+            _line(console, f"{line.file} {verbs.get(done, done)}: {line.line}")
     if not found.rows and all(line.gone for line in found.lines):
         say("nothing to undo: all rows already have their earlier values")
 
 
-def _line(console: "Console", text: str, style: str = "") -> None:
-    """Print one line, cut at the width of the terminal."""
-    console.print(Text(plain(text), style=style), overflow="ellipsis", no_wrap=True)
+def _line(console: "Console", text: str, style: str = "", *, is_whole: bool = False) -> None:
+    """Print one line, cut at the width of the terminal; one that `is_whole` continues below."""
+    overflow: OverflowMethod = "fold" if is_whole else "ellipsis"
+    console.print(Text(plain(text), style=style), overflow=overflow, no_wrap=not is_whole)
 
 
 def _counted(number: int) -> str:

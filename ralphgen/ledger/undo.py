@@ -38,7 +38,7 @@ from ralphgen.runtime.tasks.claims import (
     prerequisite_lists,
     waiting_merge,
 )
-from ralphgen.runtime.tasks.comments import OPEN, WITHDRAW
+from ralphgen.runtime.tasks.comments import OPEN, SENT_BACK, WITHDRAW
 from ralphgen.runtime.tasks.status import RESTORED, record_reason
 
 if TYPE_CHECKING:
@@ -174,6 +174,7 @@ MOVED = "its key was changed, and the row with the other key is left"
 GONE = "it refers to a row that no longer exists"
 NAMED = "another row refers to it"
 REFUSED = "the database rejects it: {}"
+TOGETHER = "the work stays sent back as a whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,6 +465,7 @@ _ENDED_QUESTIONS = "SELECT number, task_id FROM ralphgen_questions WHERE by = ? 
 _REOPEN = "UPDATE ralphgen_questions SET answered = NULL, answer = NULL, by = NULL WHERE number = ?"
 _REVIEWS = "SELECT 1 FROM ralphgen_reviews WHERE by = ? LIMIT 1"
 _DELETE_REVIEWS = "DELETE FROM ralphgen_reviews WHERE by = ?"
+_SENT_BACK = f"SELECT reverts FROM ralphgen_reviews WHERE by = ? AND verdict = '{SENT_BACK}'"
 _COUNT_ENTRIES = f"SELECT count(*) FROM {KEPT} WHERE file = ? AND entry = ?"
 _ADD_ENTRY = f"INSERT INTO {KEPT} (file, entry) VALUES (?, ?)"
 _DELETE_ENTRY = (  # the newest of equal ones
@@ -520,9 +522,11 @@ def undo_session(
     """Revert a session's changes unless they were changed again since; return the results.
 
     All of it is one transaction, and the state files follow; the next command finishes an
-    interrupted undo. `also` writes more in that transaction: it receives the database and the id of
-    the undo's session. A `dry_run` writes nothing. Raises `MissingError` for a session that is not
-    on record, and `ProjectError` if there is no ledger or the database cannot be written.
+    interrupted undo. Work that was sent back becomes done as a whole or not at all, and without
+    proof if its code is still merged. `also` writes more in that transaction: it receives the
+    database and the id of the undo's session. A `dry_run` writes nothing. Raises `MissingError` for
+    a session that is not on record, and `ProjectError` if there is no ledger or the database cannot
+    be written.
     """
     has_tasks = not Project(root).serves_any_database
     own = f"{UNDO_PREFIX}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
@@ -547,12 +551,18 @@ def undo_session(
             for task, is_deleted in closed.items():
                 if not is_deleted and unproved is not None and (why := unproved(task)):
                     held.setdefault((task,), why)
+            database.change("SAVEPOINT undone")
             found = database.closing(
                 lambda task: task in closed and (task,) not in held,
                 lambda: Reverter(database, stored(database), held, has_tasks=has_tasks).revert(
                     changes
                 ),
             )
+            is_left = database.row(_SENT_BACK, [session]) and any(row.left for row in found)
+            if is_left:
+                database.change("ROLLBACK TO undone")
+                found = [replace(one, done=None, left=one.left or TOGETHER) for one in found]
+            database.change("RELEASE undone")
             back = {row.key for row in found if row.done == "recreated" and row.table == "tasks"}
             restored = [(task, DONE) for task in closed if (task,) in back]
             record_reason(database, own, RESTORED, restored, UNDO_TOOL.format(session))
@@ -562,7 +572,7 @@ def undo_session(
             lines += in_files
             if dry_run:
                 raise _PreviewError(rows, lines)
-            if has_tasks:
+            if has_tasks and not is_left:
                 _undo_questions(database, own, session)
                 database.change(_DELETE_REVIEWS, [session])
                 for row in rows:
@@ -614,9 +624,12 @@ def _closed(changes: Iterable[RowChange]) -> dict[int, bool]:
 def _proof(root: Path, database: "Database", session: str) -> Callable[[int], str] | None:
     """Return a function that tells why a task is not proved.
 
-    Returns None unless the session changed a task that was done.
+    Returns None unless the session changed a task that was done. A verdict of the user that left
+    the code on its branch counts as no change.
     """
     if not database.reading(lambda: database.rows(_OPENED, (session,))):
+        return None
+    if database.reading(lambda: database.rows(_SENT_BACK, (session,))) == [(None,)]:
         return None
     return proof_on(root, Project(root).schema, database)
 

@@ -518,11 +518,11 @@ def test_the_command_lists_what_it_undoes_and_keeps(project: Project) -> None:
     assert 0 == shown.returncode, shown.stderr
     two = base(root)
     assert [
-        "Undone",
-        "task 1: restored status, updated, completed",
-        f'merge {merge[:12]} on "{project.branch}": reverted',
+        "Would undo",
+        "task 1: would restore status, updated, completed",
+        f'merge {merge[:12]} on "{project.branch}": would revert',
         "kept.txt  +0 -1",
-        "Kept",
+        "Would keep",
         f'task 2 "Task 2": changed kept.txt in {two[:12]}',
         "Then",
         'task 1 "Task 1": draft',
@@ -537,6 +537,29 @@ def test_the_command_lists_what_it_undoes_and_keeps(project: Project) -> None:
 
     again = project.command("s1", "--code", "--yes")
     assert (1, True) == (again.returncode, "is undone already" in again.stderr)
+
+
+def test_the_command_that_redoes_an_undo_reverts_on_the_branch_of_the_revert(
+    project: Project, tmp_path: Path
+) -> None:
+    root, target = project.root, project.branch
+    words = ("--code", "--onto", target, "--yes")
+    project.work(1, good_1="x")
+    project.work(2, good_2="x")
+    git(root, "switch", "--quiet", "--create", "other", f"{target}~2")
+    done = project.command("s1", *words)
+    short = git(root, "rev-parse", "--short=12", target).strip()
+
+    redo = f"git switch {target} && git revert {short}"
+    assert f"to redo it: {redo}, then ralphgen undo undo-" in done.stderr
+    subprocess.run(f"{redo} --no-edit", shell=True, cwd=root, check=True)
+    assert (root / "good-1").exists()
+
+    git(root, "switch", "--quiet", "other")
+    git(root, "worktree", "add", "--quiet", str(tmp_path / "tree"), target)
+    done = project.command("s2", *words)
+    short = git(root, "rev-parse", "--short=12", target).strip()
+    assert f"to redo it: git -C {tmp_path / 'tree'} revert {short}, then" in done.stderr
 
 
 def test_the_command_refuses_wrong_options(project: Project) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, refused
+from command_line import ralphgen, ran, refused
 from driving import connected, query
 from engines import ENGINES, VARIABLE
-from held_tasks import claim_task, comments, held_on, held_project, status
+from held_tasks import READY, claim_task, comments, held_on, held_project, status
+from proved_projects import proved_project
 
 from ralphgen.errors import ProjectError
 from ralphgen.ledger.undo import undo_session
@@ -39,6 +40,26 @@ def close(root: Path, *tasks: int) -> None:
     with connected(root, env=env()) as server:
         for task in tasks:
             server.call("set_task_status", id=task, status="done")
+
+
+def sent_back(root: Path) -> Path:
+    """Return a project whose first task was proved, closed and sent back."""
+    proved_project(root)
+    query(root, READY)
+    for words in (("check", "1"), ("status", "1", "done"), ("send-back", "1", "Again")):
+        ran("task", *words, cwd=root)
+    return root
+
+
+def notes(root: Path) -> list[str]:
+    """Return the notes on the task that was sent back."""
+    return [one for one in comments(root, 1) if one == "Again"]
+
+
+def last_session(root: Path) -> str:
+    sql = "SELECT session FROM ralphgen_journal ORDER BY number DESC LIMIT 1"
+    ((session,),) = query(root, sql)
+    return str(session)
 
 
 def test_a_task_moves_among_the_ready_ones_and_back_to_its_priority(root: Path) -> None:
@@ -101,6 +122,40 @@ def test_work_that_is_sent_back_is_next_and_its_brief_starts_with_the_note(root:
     assert 0 < text.index("## Sent back by ") < text.index("Keep the old API.") < text.index("## T")
     undo_session(root, session)
     assert ("done", []) == (status(root, 3), query(root, VERDICTS))
+
+
+def test_undo_of_a_verdict_restores_done_without_a_proof_on_the_current_files(
+    tmp_path: Path,
+) -> None:
+    root = sent_back(tmp_path / "p")
+    session = last_session(root)
+    (root / "code.txt").write_text("1")  # no check passes on these files
+    done = ralphgen("undo", session, "--yes", cwd=root)
+
+    assert 0 == done.returncode, done.stdout
+    assert ("done", [], []) == (status(root, 1), query(root, VERDICTS), notes(root))
+
+
+@pytest.mark.parametrize("cause", ["claim", "revert"])
+def test_undo_of_a_verdict_is_all_or_nothing_and_gives_the_whole_reason(
+    tmp_path: Path, cause: str
+) -> None:
+    root = sent_back(tmp_path / "p")
+    session = last_session(root)
+    reason = "task 1 left: it is claimed by the session"
+    if cause == "claim":
+        claim_task(root, 1)
+    else:
+        query(root, "UPDATE ralphgen_reviews SET reverts = 'abc'")
+        (root / "code.txt").write_text("1")
+        reason = 'run "ralphgen task check 1", then "ralphgen task status 1 done"'
+    done = ralphgen("undo", session, "--yes", cwd=root, more={"COLUMNS": "80"})
+
+    assert 1 == done.returncode
+    assert reason in " ".join(done.stdout.split())
+    assert "deleted" not in done.stdout
+    assert ("pending", ["Again"]) == (status(root, 1), notes(root))
+    assert 1 == len(query(root, VERDICTS))
 
 
 def test_the_commands_tell_the_user_what_they_did_and_refuse_agents(tmp_path: Path) -> None:
