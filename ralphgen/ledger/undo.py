@@ -210,17 +210,25 @@ class Reverter:
         self._has_tasks = has_tasks
         self._held = held
 
-    def revert(self, changes: Sequence[RowChange]) -> list[RowResult]:
+    def revert(self, changes: Sequence[RowChange], *, is_whole: bool = False) -> list[RowResult]:
         """Revert changes if possible, and return the result for each row that had changed.
 
         A row is left if it conflicts with another one, or refers to a deleted one; the others are
-        then tried again without it. Triggers of the app do not run, because their changes are in
-        the journal too.
+        then tried again without it, or left too if the revert `is_whole`. Triggers of the app do
+        not run, because their changes are in the journal too.
         """
         looks = [self._look(change) for change in changes]
         found = {(look.table, look.key): look for look in looks if look is not None}
         tables = {change.table for change in changes}
+        self._database.change("SAVEPOINT whole")
         self._rows.without_triggers(tables, lambda: self._set_all_back(changes, found))
+        if is_whole and any(one.left for one in found.values()):
+            self._database.change("ROLLBACK TO whole")
+            found = {
+                name: replace(one, done=None, left=one.left or TOGETHER)
+                for name, one in found.items()
+            }
+        self._database.change("RELEASE whole")
         return [*found.values()]
 
     def _set_all_back(
@@ -551,18 +559,12 @@ def undo_session(
             for task, is_deleted in closed.items():
                 if not is_deleted and unproved is not None and (why := unproved(task)):
                     held.setdefault((task,), why)
-            database.change("SAVEPOINT undone")
+            reverter = Reverter(database, stored(database), held, has_tasks=has_tasks)
+            is_whole = has_tasks and database.row(_SENT_BACK, [session]) is not None
             found = database.closing(
                 lambda task: task in closed and (task,) not in held,
-                lambda: Reverter(database, stored(database), held, has_tasks=has_tasks).revert(
-                    changes
-                ),
+                lambda: reverter.revert(changes, is_whole=is_whole),
             )
-            is_left = database.row(_SENT_BACK, [session]) and any(row.left for row in found)
-            if is_left:
-                database.change("ROLLBACK TO undone")
-                found = [replace(one, done=None, left=one.left or TOGETHER) for one in found]
-            database.change("RELEASE undone")
             back = {row.key for row in found if row.done == "recreated" and row.table == "tasks"}
             restored = [(task, DONE) for task in closed if (task,) in back]
             record_reason(database, own, RESTORED, restored, UNDO_TOOL.format(session))
@@ -572,13 +574,8 @@ def undo_session(
             lines += in_files
             if dry_run:
                 raise _PreviewError(rows, lines)
-            if has_tasks and not is_left:
-                _undo_questions(database, own, session)
-                database.change(_DELETE_REVIEWS, [session])
-                for row in rows:
-                    if row.table.lower() == "tasks" and "status" in row.columns:
-                        number = waiting_merge(database, cast("int", row.key[0]))
-                        drop_merge(database, number, f'session "{session}" was undone')
+            if has_tasks and not (is_whole and any(row.left for row in rows)):
+                _undo_decisions(database, own, session, rows)
             if also is not None:
                 also(database, own)
             for one in in_files:
@@ -600,6 +597,18 @@ def undo_session(
             return Undone(own, tuple(rows), tuple(lines))
         database.writing(lambda: _finish(root, database))
     return undone
+
+
+def _undo_decisions(
+    database: "Database", own: str, session: str, rows: Iterable[RowResult]
+) -> None:
+    """Undo what a session asked, answered and decided, and drop its work from the queue."""
+    _undo_questions(database, own, session)
+    database.change(_DELETE_REVIEWS, [session])
+    for row in rows:
+        if row.table.lower() == "tasks" and "status" in row.columns:
+            number = waiting_merge(database, cast("int", row.key[0]))
+            drop_merge(database, number, f'session "{session}" was undone')
 
 
 def _undo_questions(database: "Database", own: str, session: str) -> None:

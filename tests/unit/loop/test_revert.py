@@ -552,7 +552,8 @@ def test_the_command_that_redoes_an_undo_reverts_on_the_branch_of_the_revert(
 
     redo = f"git switch {target} && git revert {short}"
     assert f"to redo it: {redo}, then ralphgen undo undo-" in done.stderr
-    subprocess.run(f"{redo} --no-edit", shell=True, cwd=root, check=True)
+    for command in f"{redo} --no-edit".split(" && "):
+        git(root, *command.split()[1:])
     assert (root / "good-1").exists()
 
     git(root, "switch", "--quiet", "other")
