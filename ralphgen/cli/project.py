@@ -297,7 +297,7 @@ def doctor(
 
     on_path = [CheckResult("PATH", *NOT_ON_PATH, is_warning=True)] * (not which("ralphgen"))
     errors = warnings = 0
-    examined = open_project(project_path(path, project))
+    examined = open_project(project_path(path, project), with_ledger=True)
     for result in chain(examine(examined, trust_edited=trust_edited), on_path):
         state = "ok" if not result.fix else "warn" if result.is_warning else "error"
         errors += state == "error"

@@ -60,6 +60,7 @@ FINISHED = ("done", "skipped")
 NAMED = 20  # tasks in a line
 FIX_NAMED = 'fix this, then run "ralphgen doctor" again'
 FIX_FILES = 'run "ralphgen regen"'
+ADD_LEDGER = 'run "ralphgen db ledger on"'
 FIX_TOOL = 'fix it, then run "ralphgen regen"; it can import the packages of the interpreter above'
 
 
@@ -118,14 +119,16 @@ def _results(project: Project, *, trust_edited: bool) -> Iterator[CheckResult]:
         return
     missing = place is None and is_missing(database_path(root))
     yield CheckResult("settings", f"valid; kits: {', '.join(kits)}")
-    for problem in project.facts.unusable_servers:
-        yield CheckResult("discipline", problem.text, problem.hint)
+    unusable = project.facts.unusable_servers
+    yield from (CheckResult("discipline", one.text, one.hint) for one in unusable)
     yield _files(project)
     yield from _clients(root, kits)
     yield from _gates(root, project.facts.done)
     yield _fingerprint(project)
     if not missing:
-        yield _ledger(root)
+        yield (ledger := _ledger(project))
+        if ledger.fix == ADD_LEDGER:
+            return
     if not missing and not project.serves_any_database:  # an app may have other tables named so
         yield from _tasks(project)
     if not all((root / FOLDER / name).is_file() for name in ("server.py", "manifest.json")):
@@ -256,12 +259,16 @@ def _indexes(project: Project) -> Iterator[CheckResult]:
         yield CheckResult("indexes", f"complete for {tasks} tasks")
 
 
-def _ledger(root: Path) -> CheckResult:
+def _ledger(project: Project) -> CheckResult:
     """Say whether there is a ledger, which is not made for a database that is committed."""
+    root = project.root
     try:
         version = read_state(root).version
     except ProjectError as error:
         return CheckResult("ledger", error.problems[0].text, error.problems[0].hint)
+    if version is None and project.facts.schema.table(MARKER) is not None:
+        text = "off, but the server was generated with a ledger"
+        return CheckResult("ledger", text, ADD_LEDGER)
     if version is None:
         return CheckResult(
             "ledger", 'off; to record sessions and evidence, run "ralphgen db ledger on"'

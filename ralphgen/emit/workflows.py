@@ -59,6 +59,7 @@ from ralphgen.project.root import (
     DATABASE,
     FOLDER,
     RECIPES,
+    database_name,
     database_path,
     has_database,
     project_home,
@@ -71,6 +72,7 @@ from ralphgen.project.schema import (
     schema_problems,
 )
 from ralphgen.runtime.engine import fingerprint, fold
+from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import ALL, FULL
 from ralphgen.runtime.session import DEFAULT_RECIPE
@@ -78,7 +80,7 @@ from ralphgen.runtime.session import DEFAULT_RECIPE
 Recorded = Mapping[str, Any]
 """The facts of `project.json`, as one commit or the disk has them."""
 
-WAYS_OUT = 'run the missing migration, or remove them with "ralphgen regen --allow-removals"'
+ALLOWING = "ralphgen regen --allow-removals"
 
 
 _CREATED = re.compile(r"CREATE (?:UNIQUE )?(INDEX|TRIGGER) (?:IF NOT EXISTS )?(\S+)", re.IGNORECASE)
@@ -106,9 +108,13 @@ class Lag:
         if self.database and self.server:
             return 'migrate this database first, then run "ralphgen regen" and commit'
         if self.database:
-            away = '"ralphgen regen --allow-removals" removes them'
-            return f"migrate this database; if it is correct, {away}"
+            it = _pronoun(self.database)
+            return f'migrate this database; if it is correct, run "{ALLOWING}" to remove {it}'
         return 'run "ralphgen regen" and commit the result' if self.server else ""
+
+
+def _pronoun(parts: Sequence[str]) -> str:
+    return "it" if len(parts) == 1 else "them"
 
 
 def _absent(parts: Sequence[str]) -> str:
@@ -120,7 +126,8 @@ def _absent(parts: Sequence[str]) -> str:
 def lag(recorded: Iterable[Recorded], project: ProjectFacts) -> Lag:
     """Return the parts that the project's database and the recorded servers lack of each other.
 
-    Columns that the config hides are ignored on both sides.
+    Columns that the config hides are ignored on both sides, and so are tables that it no longer
+    serves and a ledger that only the database lacks.
     """
     hide = project.schema.hide
     defined = project.schema.definitions
@@ -128,7 +135,7 @@ def lag(recorded: Iterable[Recorded], project: ProjectFacts) -> Lag:
     named = [recorded_parts(one) for one in every_one]
     is_known = defined is not None and None not in named  # an earlier ralphgen recorded none
     found = _parts(table_facts(project.schema.tables), hide)
-    known = [_parts(one["schema"], hide) for one in every_one]
+    known = [_parts(_still_served(one, project), hide) for one in every_one]
     if is_known:
         found |= _names(defined or ())
         known = [one | _names(parts or ()) for one, parts in zip(known, named, strict=True)]
@@ -136,6 +143,24 @@ def lag(recorded: Iterable[Recorded], project: ProjectFacts) -> Lag:
     if not every:
         return Lag()
     return Lag(_absent_parts(every, found), _absent_parts(found, every))
+
+
+def _still_served(one: Recorded, project: ProjectFacts) -> Facts:
+    """Return the recorded tables, except those that the settings no longer serve and the ledger.
+
+    A ledger that the project has counts.
+    """
+    gone = {*one["config"].get("tables", {})} - {table.name for table in project.tables}
+    gone |= set() if project.schema.table(MARKER) else {MARKER}
+    return {table: columns for table, columns in one["schema"].items() if table not in gone}
+
+
+def _missing_ledger(recorded: Iterable[Recorded], project: Project) -> list[Problem]:
+    """Return a problem if the recorded servers use a ledger that the database does not have."""
+    if project.schema.table(MARKER) or not any(MARKER in one["schema"] for one in recorded):
+        return []
+    text = f"{database_name(project.root)} has no ledger, but {FOLDER} was generated with one"
+    return [Problem(text, 'run "ralphgen db ledger on"')]
 
 
 def refuse_removals(
@@ -155,10 +180,15 @@ def refuse_removals(
     for one in recorded:
         lost = loosened(one["config"].get("done"), project.facts.done)
         proof += [f'{what}; this can weaken the proof of "done"' for what in lost]
+    problems = [] if MARKER in removed else _missing_ledger(recorded, project)
     if texts or proof:
         *others, last = sorted({*texts, *proof})
-        hint = WAYS_OUT if texts else 'apply it with "ralphgen regen --allow-removals"'
-        raise ProjectError.of([*map(Problem, others), Problem(last, hint)])
+        hint = f'apply it with "{ALLOWING}"'
+        if texts:
+            hint = f'run the missing migration, or remove {_pronoun(texts)} with "{ALLOWING}"'
+        problems += [*map(Problem, others), Problem(last, hint)]
+    if problems:
+        raise ProjectError.of(problems)
 
 
 def refuse_behind(project: Project) -> None:
@@ -167,6 +197,8 @@ def refuse_behind(project: Project) -> None:
         recorded = read_recorded((project.root / FACTS).read_bytes())
     except OSError:
         return
+    if problems := _missing_ledger(recorded, project):
+        raise ProjectError.of(problems)
     found = Lag(lag(recorded, project.facts).database)
     if found.database:
         raise ProjectError(found.sentence(), found.hint())
@@ -188,7 +220,7 @@ def read_recorded(text: bytes) -> list[Recorded]:
     try:
         facts = json.loads(text)
         schema_from_facts(facts["schema"])
-        facts["config"].get("done")
+        _ = facts["config"].get("done"), {*facts["config"].get("tables", {})}
         recorded_parts(facts)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return []
@@ -661,7 +693,7 @@ def checked(root: Path, *, say: Say) -> Report:
     before.refuse_other_versions(root)
     for version in before.versions:
         refuse_earlier(version)
-    project, notes = _inspected(root, say)
+    project, notes = _inspected(root, say, with_ledger=True)
     return Report(
         compare(root / FOLDER, project.files),
         connected_drift(project, say),
@@ -689,9 +721,11 @@ def compile_server(root: Path) -> None:
         keep_verified(str((root / FOLDER).absolute()))
 
 
-def _inspected(root: Path, say: Say) -> tuple[Project, tuple[str, ...]]:
+def _inspected(
+    root: Path, say: Say, *, with_ledger: bool = False
+) -> tuple[Project, tuple[str, ...]]:
     """Return the project in `root` and the notes on its patterns; report these and its warnings."""
-    project = Project(root)
+    project = Project(root, with_ledger=with_ledger)
     for warning in project.plan.warnings:
         say(f"warning: {plain(warning)}")
     notes = tuple(pattern_notes(root, project.config))

@@ -27,10 +27,14 @@ class Project:
     `ProjectError`: the config for invalid settings, the others for every problem of the project.
     """
 
-    def __init__(self, root: Path, *, as_served: bool = False) -> None:
-        """Read nothing. With `as_served`, leave out the columns that are new since `regen`."""
+    def __init__(self, root: Path, *, as_served: bool = False, with_ledger: bool = False) -> None:
+        """Read nothing. With `as_served`, leave out the columns that are new since `regen`.
+
+        With `with_ledger`, a database counts as having the ledger that the committed server has.
+        """
         self.root = root
         self._as_served = as_served
+        self._with_ledger = with_ledger
 
     @cached_property
     def config(self) -> TomlFile[Config]:
@@ -44,7 +48,7 @@ class Project:
 
     @cached_property
     def _inspected(self) -> tuple[ProjectFacts, Names]:
-        facts = inspect_project(self.root, KITS)
+        facts = inspect_project(self.root, KITS, with_ledger=self._with_ledger)
         return without_new_columns(self.root, facts) if self._as_served else (facts, ())
 
     @property
@@ -98,6 +102,6 @@ class Project:
             yield reading_rows(connection, schema), schema
 
 
-def open_project(start: Path) -> Project:
+def open_project(start: Path, *, with_ledger: bool = False) -> Project:
     """Return the project of `start`, or of the nearest directory above it that has one."""
-    return Project(project_root(start))
+    return Project(project_root(start), with_ledger=with_ledger)

@@ -583,6 +583,7 @@ _DatabaseFacts = tuple[
 ]
 
 FACTS = ".ralph/mcp/project.json"
+NOT_RECORDED: Facts = {}
 
 
 class MissingDatabaseError(ProjectError):
@@ -593,9 +594,12 @@ class IncompleteSchemaError(ProjectError):
     """The database lacks tables or columns that tasks need."""
 
 
-def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> ProjectFacts:
+def inspect_project(
+    root: Path, kits: Sequence[InspectedKit], *, with_ledger: bool = False
+) -> ProjectFacts:
     """Return the facts of the project in `root`; `kits` are all available kits.
 
+    With `with_ledger`, a database counts as having the ledger that the committed server has.
     Without a database (in a fresh clone), its facts come from the committed `project.json`, if they
     describe the database that the config names; a warning reports this. Raises `ProjectError` with
     every problem in the config, the recipes and the database.
@@ -616,7 +620,8 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> ProjectFacts:
         own_tools = read_own_tools(root, config)
     unsure = () if is_read else (MissingDatabaseError, IncompleteSchemaError)
     with collected(problems), suppress(*unsure):  # the settings decide what is missing
-        facts = _database_facts(root, config, kits)
+        ledger = _recorded_ledger(root) if with_ledger else {}
+        facts = _database_facts(root, config, kits, ledger)
     surveys = _surveys(root, on, settings, problems)
     if facts is not None:
         problems.extend(ledger_problem(config, facts[0]))
@@ -724,8 +729,17 @@ def _json(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
+def _recorded_ledger(root: Path) -> Facts:
+    """Return the table that marks a ledger, as the committed server has it, or nothing."""
+    try:
+        recorded: Facts = json.loads((root / FACTS).read_text(encoding="utf-8"))["schema"]
+        return {MARKER: recorded[MARKER]} if MARKER in recorded else {}
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+
+
 def _database_facts(
-    root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit]
+    root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit], ledger: Facts
 ) -> _DatabaseFacts:
     """Return the schema, the tables with generated tools, and the removals of disciplines.
 
@@ -735,7 +749,7 @@ def _database_facts(
     try:
         if not has_database(root):
             raise no_database_error(root, any_schema=any_schema)
-        return _inspect_database(root, config, kits)
+        return _inspect_database(root, config, kits, ledger)
     except (MissingDatabaseError, NoConnectionError, OutsideDatabaseError) as error:
         is_outside = isinstance(error, OutsideDatabaseError)
         has_same_tables = is_outside and not any_schema and not is_missing(root / FACTS)
@@ -783,10 +797,10 @@ def no_database_error(root: Path, *, any_schema: bool) -> MissingDatabaseError:
 
 
 def _inspect_database(
-    root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit]
+    root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit], ledger: Facts
 ) -> _DatabaseFacts:
     with open_database(root) as connection:
-        schema = served_schema(connection, config, kits)
+        schema = served_schema(connection, config, kits, ledger)
         tables = served_tables(config, schema, connection)
         queries = prepared_queries(root, config, schema, connection, {})
         if takes_any_schema(config, kits):
@@ -801,16 +815,23 @@ def _inspect_database(
 
 
 def served_schema(
-    connection: Snapshot, config: TomlFile[Config], kits: Sequence[InspectedKit]
+    connection: Snapshot,
+    config: TomlFile[Config],
+    kits: Sequence[InspectedKit],
+    ledger: Facts = NOT_RECORDED,
 ) -> Schema:
-    """Return the tables that the servers work on, as far as the config names them."""
+    """Return the tables that the servers work on, as far as the config names them.
+
+    `ledger` is the table of a ledger, for a database without one.
+    """
     named = names_of(config)
     elsewhere = _columns_elsewhere(connection, config)
     if takes_any_schema(config, kits):
         facts: Facts = only_served(connection.tables(named, own=(MARKER,)), named)
+        facts = {**ledger, **facts}
         schema = _schema(facts, config, elsewhere, required={})
     else:
-        facts = connection.tables(named)
+        facts = {**ledger, **connection.tables(named)}
         schema = _schema(facts, config, elsewhere)
         database = config.values.database
         name = place_name(database.place) or database.path or DATABASE

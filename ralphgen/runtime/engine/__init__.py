@@ -578,6 +578,8 @@ def refuse_unlike(
     hide = expected["hide"]
     is_same = fingerprint(found, hide) == expected["fingerprint"]
     before = recorded_tables(folder)
+    if "ralphgen_ledger" in before and "ralphgen_ledger" not in found:
+        raise StartError('the database has no ledger: run "ralphgen db ledger on"')
     new = [] if is_same else new_columns(before, found, hide)
     if not is_same and fingerprint(found, [*hide, *new]) != expected["fingerprint"]:
         moved = "; ".join(differences(before, found, hide))

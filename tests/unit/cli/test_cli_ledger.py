@@ -37,6 +37,19 @@ def test_off_and_on_again_keep_the_rows(root: Path) -> None:
     assert before == query(root, "SELECT name, sql FROM sqlite_master ORDER BY name")
 
 
+def test_a_database_without_the_ledger_of_its_server_can_be_checked(root: Path) -> None:
+    with (root / ".ralph/ralphgen.toml").open("a", encoding="utf-8") as config:
+        config.write('\n[[done.checks]]\nname = "tests"\nrun = ["true"]\n')
+    assert 0 == ralphgen("regen", cwd=root).returncode
+    for (name,) in query(root, "SELECT name FROM sqlite_master WHERE name GLOB 'ralphgen_*'"):
+        run_sql(root, f"DROP TABLE IF EXISTS {name}")
+
+    assert 0 == ralphgen("check", cwd=root).returncode
+    said = ralphgen("doctor", cwd=root).stdout
+    assert "error ledger       off, but the server was generated with a ledger" in said
+    assert 'run "ralphgen db ledger on"' in refused("regen", cwd=root)
+
+
 def test_a_task_in_the_hands_of_a_session_keeps_the_ledger(root: Path) -> None:
     """Without it the claim on the task would be lost."""
     run_sql(

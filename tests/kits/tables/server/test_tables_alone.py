@@ -27,7 +27,10 @@ CREATE TABLE tasks (word TEXT PRIMARY KEY, "count" INTEGER);  -- another meaning
 CREATE TABLE others (a TEXT);
 INSERT INTO artists VALUES (1, 'First');
 """
-CONFIG = """
+TASKS = """[tables.tasks]
+noun = "task"
+"""
+CONFIG = f"""
 kits = ["tables"]
 [database]
 path = "app.db"
@@ -35,9 +38,7 @@ path = "app.db"
 noun = "artist"
 [tables.albums]
 noun = "album"
-[tables.tasks]
-noun = "task"
-"""
+{TASKS}"""
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +121,37 @@ def test_a_column_that_goes_stops_the_call_and_the_next_start(project: Path) -> 
 
     assert 0 != done.returncode
     assert 'column "tasks.count" is gone' in done.stderr
+
+
+def test_a_database_without_the_ledger_of_the_server_is_refused_by_name(project: Path) -> None:
+    """A colleague, or CI, builds the database from the schema of the app."""
+    without = (project / "app.db").read_bytes()
+    ran("db", "ledger", "on", "--yes", cwd=project)
+    (project / "app.db").write_bytes(without)
+    text = (
+        "app.db has no ledger, but .ralph/mcp was generated with one\n"
+        'hint: run "ralphgen db ledger on"\n'
+    )
+
+    assert 0 == ralphgen("check", cwd=project).returncode
+    assert [text, text] == [refused(command, cwd=project) for command in ("regen", "init")]
+    assert 'fix: run "ralphgen db ledger on"' in ralphgen("doctor", cwd=project).stdout
+    said = ralphgen("call", "tables:list_tasks", cwd=project).stderr
+    assert 'server.py: the database has no ledger: run "ralphgen db ledger on"\n' in said
+
+    ran("db", "ledger", "on", "--yes", cwd=project)
+    assert {"tasks": [], "total": 0} == called(project, "list_tasks")
+    assert 0 == ralphgen("check", cwd=project).returncode
+
+
+def test_a_table_removed_from_the_settings_needs_no_consent(project: Path) -> None:
+    (project / ".ralph/ralphgen.toml").write_text(CONFIG.replace(TASKS, ""), encoding="utf-8")
+    checked = ralphgen("check", cwd=project)
+
+    assert 1 == checked.returncode
+    assert "the database is out of date" not in checked.stderr
+    assert 'hint: run "ralphgen regen" and commit the result\n' in checked.stderr
+    assert 0 == ralphgen("regen", cwd=project).returncode
 
 
 def test_with_the_kit_of_the_tasks_it_is_refused(project: Path) -> None:
