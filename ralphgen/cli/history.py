@@ -373,20 +373,33 @@ db.add_typer(ledger, name="ledger")
 
 
 @ledger.command(example="ralphgen db ledger on --yes")
-def on(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
+def on(
+    project: Project = Path(),
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the statements and do nothing.")
+    ] = False,
+    yes: Yes = False,
+    quiet: Quiet = False,
+) -> None:
     """Add the tables and regenerate the server.
 
-    Shows the SQL and asks first.
+    Names the tables and asks first.
     """
     from ralphgen.ledger.tables import add_tables, definition, read_state
+    from ralphgen.project.root import database_name
     from ralphgen.terminal.console import agrees
 
     root = _root_for_a_person(project, "ledger on")
+    text = definition(module_of(root, "schema"))
+    if sql:
+        print_result(text.rstrip())
+        return
     if read_state(root).version is not None:
         say("the ledger is on already")
         return
-    say(definition(module_of(root, "schema")))
-    if not agrees("add these tables to the project's database?", yes=yes):
+    names = re.findall("^CREATE TABLE ([a-z_]+)", text, re.MULTILINE)
+    say(f"tables: {', '.join(names)} (--sql prints the statements)")
+    if not agrees(f"add these {len(names)} tables to {plain(database_name(root))}?", yes=yes):
         say("nothing was changed")
         raise typer.Exit(1)
     add_tables(root)

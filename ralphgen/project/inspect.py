@@ -158,7 +158,6 @@ TEXTS = ("TEXT", "NUMERIC", "ANY", "OPAQUE")  # types that a text search support
 # Types that an argument can have.
 GIVEN = (*TEXTS, "BOOLEAN", "DECIMAL", "INTEGER", "JSON", "REAL")
 INTERNAL = ("sqlite_", PREFIX)
-UNSHOWN = "hide it, or make a view without it"
 _KINDS = "SELECT name, type FROM pragma_table_list WHERE schema = 'main'"
 
 
@@ -204,7 +203,10 @@ def served_tables(
             named[table.name] = name
             wrong = [*_problems(config, name, settings, table, schema)]
             wrong += [
-                Problem(f'{where}: "{name}" reads "{secret}", which is hidden', UNSHOWN)
+                Problem(
+                    f'{where}: "{name}" reads "{secret}", which is hidden',
+                    _hint_for_secret(name, table, secret),
+                )
                 for secret in secrets(table)
             ]
             problems += wrong
@@ -231,6 +233,13 @@ def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table],
             yield from _secrets_in_view(views[0], schema, table.name)
 
     return hidden_columns
+
+
+def _hint_for_secret(name: str, table: Table, secret: str) -> str:
+    """Return how tools do not show a column of a table, or one that a view reads."""
+    if column := next((c.name for c in table.columns if f"{table.name}.{c.name}" == secret), ""):
+        return f"add hide = [{json.dumps(column)}] below [{KEY}.{name}]"
+    return f"create the view without it, or remove [{KEY}.{name}] from {CONFIG}"
 
 
 def _secrets_in_view(reads: Reads, schema: Schema, name: str) -> Iterator[str]:

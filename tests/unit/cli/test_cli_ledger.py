@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import initialized, ralphgen, refused, run_sql
+from command_line import initialized, ralphgen, ran, refused, run_sql
 from driving import query
 from engines import ENGINES, on_engine
 
@@ -32,7 +32,9 @@ def test_off_and_on_again_keep_the_rows(root: Path) -> None:
 
     on = ralphgen("db", "ledger", "on", "--yes", cwd=root)
     assert 0 == on.returncode
-    assert "CREATE TABLE ralphgen_evidence (" in on.stderr
+    assert "CREATE TABLE" not in on.stderr
+    assert "tables: ralphgen_ledger, ralphgen_sessions, ralphgen_claims, " in on.stderr
+    assert "CREATE TABLE ralphgen_evidence (" in ran("db", "ledger", "on", "--sql", cwd=root)
     assert 0 == ralphgen("check", cwd=root).returncode
     assert before == query(root, "SELECT name, sql FROM sqlite_master ORDER BY name")
 

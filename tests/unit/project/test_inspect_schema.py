@@ -296,7 +296,7 @@ def project(root: Path, config: str) -> Path:
         ("[tables.nested]", '1: "nested" reads "disciplines.mcp_servers", which is hidden'),
         (
             '[tables.small]\n[tables.risks]\nhide = ["size"]',
-            '1: "small" reads "risks.size", which is hidden',
+            "which is hidden\nhint: create the view without it, or remove [tables.small] from",
         ),
         ('[schema]\nhide = ["risks.size"]\n[tables.small]', '3: "small" reads "risks.size"'),
         ('[schema]\nhide = ["risks.sise"]', 'contains "risks.sise", expected a column'),
@@ -339,7 +339,8 @@ def test_rows_that_only_bytes_tell_apart_are_listed_and_no_more(tmp_path: Path) 
 def test_tables_alone_do_not_show_what_starts_the_servers_of_disciplines(tmp_path: Path) -> None:
     """The environment of such a server may hold secrets."""
     root = project(tmp_path, 'kits = ["tables"]\n[tables.disciplines]\n')
-    with pytest.raises(ProjectError, match=r'reads "disciplines\.mcp_servers", which is hidden'):
+    hint = r'reads "disciplines\.mcp_servers", which is hidden\nhint: add hide = \["mcp_servers"\]'
+    with pytest.raises(ProjectError, match=hint):
         inspect_project(root, KITS)
     config = 'kits = ["tables"]\n[tables.disciplines]\nhide = ["mcp_servers"]\n'
     (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
