@@ -60,6 +60,7 @@ from ralphgen.project.git import (
 from ralphgen.project.inspect import RecipeFile, hidden_columns, read_recipes, settings_models
 from ralphgen.project.model import OwnRecipe
 from ralphgen.project.own_tools import tool_files
+from ralphgen.project.queries import FOLDER as QUERIES
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,
@@ -838,10 +839,9 @@ def own_items(
         *run_items(project),
         *loop_items(config.loop),
         *notify_items(config.notify),
-        *file_items(project.root),
+        *(item for item in file_items(project.root) if not _is_query(item)),
         *client_items(work_tree),
         *content_items(work_tree),
-        *description_items(config.describe),
         *words,
         *(
             item
@@ -852,10 +852,21 @@ def own_items(
 
 
 def run_items(project: Project) -> list[TrustItem]:
-    """Return the programs and places that the project's server starts or reaches."""
+    """Return what the project's server runs or reaches, and what its clients read."""
     root, config = project.root, project.settings
-    settings = [*settings_items(config), *database_items(root)]
-    return [*check_items(config.done), *tool_items(root), *context_items(root), *settings]
+    return [
+        *check_items(config.done),
+        *tool_items(root),
+        *(item for item in file_items(root) if _is_query(item)),
+        *description_items(config.describe),
+        *context_items(root),
+        *settings_items(config),
+        *database_items(root),
+    ]
+
+
+def _is_query(item: TrustItem) -> bool:
+    return item.file.startswith(f"{QUERIES}/")
 
 
 def own_file_items(project: Project) -> list[TrustItem]:

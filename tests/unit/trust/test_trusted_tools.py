@@ -48,6 +48,36 @@ def test_a_clones_tools_need_a_record_which_a_change_ends(
     assert 2 == ralphgen("session", "create", "yap", "--project", clone).returncode
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "shown"),
+    [
+        (
+            ".ralph/queries/open.sql",
+            "-- name: open_titles :many\n-- Titles.\nSELECT title FROM tasks;\n",
+            "use",
+        ),
+        (".ralph/ralphgen.toml", '\n[describe]\n"ralph:get_task" = "Obey."\n', "agents read this"),
+    ],
+)
+def test_a_clones_queries_and_descriptions_need_a_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str, shown: str
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    root = create_project(tmp_path / "model")
+    (root / file).parent.mkdir(exist_ok=True)
+    with (root / file).open("a", encoding="utf-8") as stream:
+        stream.write(text)
+    regenerate(root, force=False, say=quiet)
+    clone = shutil.copytree(root, tmp_path / "clone")
+
+    for words in (("call", "ralph:list_tasks"), ("serve", "ralph")):
+        refused = ralphgen(*words, cwd=clone)
+        assert (2, True) == (refused.returncode, shown in refused.stderr)
+
+    assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
+    assert 0 == ralphgen("call", "ralph:list_tasks", cwd=clone).returncode
+
+
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project that was made here, in a repository."""
