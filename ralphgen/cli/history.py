@@ -182,9 +182,9 @@ def _undo_work(root: Path, session: str, then: str, onto: str, *, dry_run: bool,
 
     status = then_of(root, then)
     found = preview(root, session, onto=onto)
-    _show_preview(found, status, hidden_in(root))
     if found.refusal is not None:
         raise ProjectError(found.refusal.text, found.refusal.hint, found.refusal.output)
+    _show_preview(found, status, hidden_in(root))
     if not dry_run:
         if not agrees("undo this work?", yes=yes):
             say("nothing was changed")

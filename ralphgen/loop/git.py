@@ -5,7 +5,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 from ralphgen.emit.trust import trusted_settings
 from ralphgen.errors import ProgramError, ProjectError
-from ralphgen.project.git import settings_of
+from ralphgen.project.git import ask_git, settings_of
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.files.checkout import CHANGED
 from ralphgen.runtime.files.git import run_git
@@ -29,6 +29,7 @@ HOOKS = (
     *("post-merge", "post-checkout", "pre-push", "reference-transaction", "post-index-change"),
 )
 OWN_BRANCHES = "ralph/"  # prefix of the branches that the loop creates
+BASE = "refs/ralph/base/"  # by task: a symbolic ref to the branch that its work is for
 HOOK_FOLDERS = frozenset({".githooks", ".husky"})  # scripts of the user's hooks
 SECONDS = 3_600  # that a filter, a fetch or a setup may take
 LOOK = 0.1  # seconds between checks whether to stop a command
@@ -420,6 +421,22 @@ def base_branch(root: Path, onto: str = "") -> str:
     branch = ended.output.strip()
     refuse_task_branch(branch)
     return branch
+
+
+def unmerged_branches(top: Path | None, targets: Iterable[str]) -> list[str]:
+    """Return the branches of tasks with commits that no other branch received.
+
+    That are the current branch, the `targets` of earlier merges, and those of the work at hand.
+    """
+    if top is None:
+        return []
+    bases = ask_git(top, ["for-each-ref", "--format=%(symref)", BASE]) or b""
+    wanted = {f"refs/heads/{name}" for name in targets} | {*os.fsdecode(bases).split()}
+    present = ask_git(top, ["for-each-ref", "--format=%(refname)", *sorted(wanted)]) or b""
+    words = [f"--no-merged={ref}" for ref in ("HEAD", *os.fsdecode(present).split())]
+    form = "--format=%(refname:lstrip=2)"
+    answer = ask_git(top, ["for-each-ref", *words, form, f"refs/heads/{OWN_BRANCHES}"])
+    return os.fsdecode(answer or b"").splitlines()
 
 
 def skipped_hooks(root: Path) -> list[str]:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from ralphgen.agents.agent import OUT_OF_BUDGET, OUT_OF_TIME, RATE_LIMITED, UNAVAILABLE
 from ralphgen.errors import ProgramError, Say
-from ralphgen.loop.git import Git, tree_at
+from ralphgen.loop.git import BASE, Git, tree_at
 from ralphgen.loop.trees import (
-    BASE,
     BRANCH,
     Worktree,
     create_branch,

@@ -64,6 +64,15 @@ def report_lines(root: Path, events: Sequence[Event]) -> Iterator[str]:
         yield from ("", "## Waiting for you", "", *waiting)
 
 
+def undo_command(session: str, target: str | None, current: str) -> str:
+    """Return the command that undoes a session, with its code if it was merged into `target`.
+
+    `current` is the branch that is checked out.
+    """
+    onto = [] if target == current else ["--onto", target or ""]
+    return shlex.join(["ralphgen", "undo", session, *(["--code", *onto] if target else [])])
+
+
 def code(text: object) -> str:
     """Return text as a code span of Markdown, so that no mention, link or HTML has an effect."""
     line = plain(str(text)) or " "
@@ -91,12 +100,10 @@ def _merged_task(
     else:
         yield "- no changed files"
     yield f"- cost: {_cost(ends)}"
-    undo = f"ralphgen undo {shlex.quote(session)}"
-    if owner.strip() == session:
-        onto = "" if target == branch_in(git.root) else f" --onto {shlex.quote(target)}"
-        yield f"- undo its files and rows: {code(f'{undo} --code{onto}')}"
-    else:
-        yield f"- undo its rows: {code(undo)}"
+    is_own = owner.strip() == session
+    what = "files and rows" if is_own else "rows"
+    undo = undo_command(session, target if is_own else None, branch_in(git.root))
+    yield f"- undo its {what}: {code(undo)}"
 
 
 def _cost(ends: Sequence[Event]) -> str:

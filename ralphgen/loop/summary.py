@@ -15,11 +15,13 @@ from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.record import changing_sessions, last_sessions
 from ralphgen.ledger.tables import state_of
 from ralphgen.loop.cost import cost_words
+from ralphgen.loop.git import unmerged_branches
 from ralphgen.loop.record import course_of, read_events, stored_loops
+from ralphgen.loop.report import undo_command
 from ralphgen.loop.run import MOMENT, NOTHING_READY, Event, duration
 from ralphgen.project.database import open_database
-from ralphgen.project.git import ask_git, begin_of_git, work_tree_around
-from ralphgen.runtime.tasks.merges import waiting
+from ralphgen.project.git import begin_of_git, branch_in, work_tree_around
+from ralphgen.runtime.tasks.merges import merge_targets, waiting
 from ralphgen.sessions.claims import task_states
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
 from ralphgen.terminal.console import as_typed
@@ -49,12 +51,14 @@ def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
         loop_id, running = (newest.loop_id, newest.running) if newest is not None else ("", False)
     loop = _loop_facts(events, loop_id, running=running)
     top = work_tree_around(root.resolve() / ".ralph")
-    changed, unmerged = _changed(top), _unmerged(top)
+    merges, targets = _merges(root)
+    changed, unmerged = _changed(top), unmerged_branches(top, targets.values())
+    current = branch_in(root) if targets else ""
     branches = " ".join(["git branch --list", *map(shlex.quote, unmerged)])
     return {
         "loop": loop,
         "tasks": _tasks(root, events),
-        "merges": _merges(root),
+        "merges": merges,
         "unmerged_branches": unmerged,
         "changed_files": changed,
         "review": [
@@ -63,7 +67,10 @@ def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
             *([branches] if unmerged else []),
             "ralphgen board",
         ],
-        "undo": [f"ralphgen undo {session}" for session in _sessions(root, events)],
+        "undo": [
+            undo_command(session, targets.get(session), current)
+            for session in _sessions(root, events)
+        ],
     }
 
 
@@ -179,22 +186,16 @@ def _transcript(root: Path, session_id: object) -> str:
     return str(folder / TRANSCRIPT) if path.startswith("..") else path
 
 
-def _merges(root: Path) -> list[Facts]:
-    """Return the work that waits to be merged; none without a ledger."""
+def _merges(root: Path) -> tuple[list[Facts], dict[str, str]]:
+    """Return the work that waits to be merged, and the branch of each merged session."""
     with open_database(root) as connection:
         if state_of(connection).version is None:
-            return []
-        return [
+            return [], {}
+        queue = [
             {"number": one.number, "task": one.task, "target": one.target, "reason": one.reason}
             for one in waiting(connection)
         ]
-
-
-def _unmerged(top: Path | None) -> list[str]:
-    """Return the branches of tasks whose commits are not in the current branch."""
-    words = ("for-each-ref", "--no-merged=HEAD", "--format=%(refname:lstrip=2)")
-    answer = None if top is None else ask_git(top, [*words, "refs/heads/ralph/"])
-    return os.fsdecode(answer or b"").splitlines()
+        return queue, merge_targets(connection)
 
 
 def _changed(top: Path | None) -> list[str]:

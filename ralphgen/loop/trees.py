@@ -19,7 +19,17 @@ from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.files import put, refuse_irregular
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.tables import state_of
-from ralphgen.loop.git import OWN_BRANCHES, Git, base_branch, hooks_among, run, top_of, tree_at
+from ralphgen.loop.git import (
+    BASE,
+    OWN_BRANCHES,
+    Git,
+    base_branch,
+    hooks_among,
+    run,
+    top_of,
+    tree_at,
+    unmerged_branches,
+)
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.database import open_database
 from ralphgen.project.root import project_home
@@ -44,6 +54,7 @@ from ralphgen.runtime.files.work_tree import (
     submodules,
     tree_files,
 )
+from ralphgen.runtime.tasks.merges import merge_targets
 from ralphgen.sessions.snapshot import (
     ACCEPT,
     BEGAN,
@@ -130,7 +141,6 @@ checked_out "$1" || git read-tree -m -u "$3" "$2"
 }}
 f"""
 PAUSE = 0.5  # seconds between two of them
-BASE = "refs/ralph/base/"  # by task: a symbolic ref to the branch that its work is for
 SUBMODULES = "ralphgen-submodules"  # there too: the files of submodules at the beginning
 HELD_FOR = "ralphgen-branch"  # beside them too: the branch of the task that it is there for
 
@@ -697,6 +707,10 @@ def worktree_notes(root: Path) -> Iterator[str]:
         is_agents = tree.folder.name != MERGE
         if is_agents and tree.run_quietly("--no-optional-locks", "status", *words).output:
             yield f'"{tree.folder}" contains uncommitted work'
-    kept = [name for name in Git(root).branches(f"{BRANCH}*") if KEPT.match(name)]
+    with open_database(root) as connection:
+        has_ledger = state_of(connection).version is not None
+        targets = merge_targets(connection) if has_ledger else {}
+    names = unmerged_branches(Git(root).folder, targets.values())
+    kept = [name for name in names if KEPT.match(name)]
     if kept:
         yield f"unmerged branches: {', '.join(kept)}"

@@ -109,6 +109,12 @@ def entered_sessions(database: Snapshot) -> set[str]:
     return {session for (session,) in database.rows(sql)}
 
 
+def merge_targets(database: Snapshot) -> dict[str, str]:
+    """Return the branch that the work of each merged session is in, by session."""
+    sql = "SELECT session, target FROM ralphgen_merges WHERE session IS NOT NULL AND state = ?"
+    return dict(database.rows(sql, [MERGED]))
+
+
 def enter(
     database: Database,
     *,

@@ -1,5 +1,6 @@
 """`ralphgen loop --worktrees --onto BRANCH`: work comes into that branch, and into no other."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -12,7 +13,7 @@ from merging_projects import SETTLED, base, branch_of, closed, say, with_origin
 from planned_agent import Steps
 from proved_projects import TESTS, git
 
-from ralphgen.loop.trees import create_target, prepare
+from ralphgen.loop.trees import create_target, prepare, worktree_notes
 
 pytestmark = pytest.mark.slow
 
@@ -212,6 +213,29 @@ def test_the_printed_undo_takes_the_work_out(tmp_path: Path) -> None:
 
     assert set() == files_on(project, NIGHT)
     assert {1: "draft"} == project.statuses()
+
+
+def test_the_summary_names_the_undo_of_the_code_and_only_unmerged_work(tmp_path: Path) -> None:
+    asks: Steps = ["begin", ["blocked", "Which?"]]
+    project = repository(tmp_path, 3, {"2": [asks], "*": [WORKS]})
+
+    done = project.loop("--worktrees", "--onto", NIGHT, "--max-tasks", "2")
+    (command,) = re.findall("Undo:   ralphgen (.*)", ran("status", "--project", project.root))
+    facts = json.loads(ran("status", "--json", "--project", project.root))
+    sessions = dict(query(project.root, "SELECT task_id, id FROM ralphgen_sessions"))
+
+    assert ["ralph/task-2-1"] == git(project.root, "branch", "--list", "ralph/*").split()
+    assert [] == facts["unmerged_branches"]
+    assert "unmerged" not in done.stderr
+    assert "unmerged" not in "\n".join(worktree_notes(project.root))
+    undo = f"ralphgen undo {sessions[1]} --code --onto {NIGHT}"
+    assert [f"ralphgen undo {sessions[2]}", undo] == facts["undo"]
+
+    project.loop("--worktrees", "--onto", NIGHT)
+    (command,) = re.findall("Undo:   ralphgen (.*)", ran("status", "--project", project.root))
+    assert {"task-1.txt", "task-3.txt"} == files_on(project, NIGHT)
+    ran(*shlex.split(command), "--yes", "--project", project.root)
+    assert {"task-1.txt"} == files_on(project, NIGHT)
 
 
 def test_without_a_named_branch_there_is_a_report_and_no_pull_request(tmp_path: Path) -> None:

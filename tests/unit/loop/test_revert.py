@@ -563,6 +563,16 @@ def test_the_command_that_redoes_an_undo_reverts_on_the_branch_of_the_revert(
     assert f"to redo it: git -C {tmp_path / 'tree'} revert {short}, then" in done.stderr
 
 
+def test_the_command_refuses_before_it_lists_an_effect(project: Project) -> None:
+    project.work(1, good_1="x")
+    git(project.root, "switch", "--quiet", "--create", "other", "HEAD^")
+    refusals = [project.command("s1", "--code", *words) for words in ([], ["--dry-run"], ["--yes"])]
+
+    for done in refusals:
+        assert (1, "") == (done.returncode, done.stdout)
+        assert f"pass --onto {project.branch}" in done.stderr
+
+
 def test_the_command_refuses_wrong_options(project: Project) -> None:
     for words, text in (
         (["s1", "--then", "draft"], "--then requires --code"),

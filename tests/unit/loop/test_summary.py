@@ -131,6 +131,25 @@ def test_unmerged_branch_is_named(tmp_path: Path) -> None:
     assert "git branch --list ralph/task-9-1" in facts["review"]
 
 
+def test_merged_work_is_not_listed_on_another_branch(tmp_path: Path) -> None:
+    works = ["begin", ["write", "task-{task}.txt", "1"], "done"]
+    project = LoopProject(tmp_path, 1, {"*": [works]}, repository=True)
+    git(project.root, "config", "user.name", "n")
+    git(project.root, "config", "user.email", "e@example.org")
+    git(project.root, "branch", "before")
+    project.loop("--worktrees")
+    target = git(project.root, "branch", "--show-current").strip()
+    git(project.root, "branch", "ralph/task-1-1")
+    git(project.root, "switch", "--quiet", "before")
+    _, facts = status(project)
+
+    (undo,) = facts["undo"]
+    assert undo.endswith(f" --code --onto {target}")
+    assert [] == facts["unmerged_branches"]
+    git(project.root, "branch", "--force", target, "before")
+    assert ["ralph/task-1-1"] == status(project)[1]["unmerged_branches"]
+
+
 def test_status_of_a_new_project_names_the_first_step(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p")
     done = ralphgen("status", cwd=root)
