@@ -162,24 +162,28 @@ def end(session_id: SessionId, project: Project = Path(), as_json: Json = False)
 
 @session.command(example="ralphgen session revoke yap-20260210T120000Z-1a2b3c4d5e6f7a8b")
 def revoke(session_id: SessionId, project: Project = Path()) -> None:
-    """Revoke the tokens and the login of a session immediately.
+    """Revoke the tokens and the login of a session, and release its task.
 
     Exits with 1 if no session with this id is on record: check the id.
     """
+    from ralphgen.exchange.branch import keep_rows
     from ralphgen.ledger.record import read_entries
     from ralphgen.ledger.tables import read_state
     from ralphgen.project.root import database_place
-    from ralphgen.sessions.credentials import revoke_login, revoke_session
+    from ralphgen.sessions.credentials import release_session, revoke_login, revoke_session
 
     root = _place(project, "revoke").root
     database = database_place(root)
     is_gone = None if database is None else revoke_login(database, session_id)
     if is_gone is not None:
+        release_session(root, session_id)
+        keep_rows(root, say)
         print(f"ended session {plain(session_id)} and revoked its login")
         if not is_gone:
             say(f"warning: {STILL_OPEN}")
         return
     revoke_session(root, session_id)
+    keep_rows(root, say)
     print(f"revoked all tokens of session {plain(session_id)}")
     if read_state(root).version is not None:
         read_entries(root, session=session_id, limit=1)  # refuses an id that is not on record

@@ -32,6 +32,7 @@ from ralphgen.cli.row_commands import (
 from ralphgen.errors import Problem, UsageError, counted, harmless, plain
 from ralphgen.project.root import project_place
 from ralphgen.project.schema import open_rows
+from ralphgen.runtime.engine.ledger import MET
 from ralphgen.terminal.app import App, Yes
 from ralphgen.terminal.console import print_json, print_result, refuse_agents, say
 
@@ -275,14 +276,17 @@ def status(
     with at.tools("set_task_status", positional={"status": "STATUS"}) as tools:
         answer = tools.set_status(task, new, words, force=force)
         is_told = answer["new"] == PENDING and not at.as_json
-        now = f" ({_state(tools, task, PENDING)})" if is_told else ""
+        state, command = _state_and_next(tools, task) if is_told else ("", "")
+    now = f" ({state})" if state else ""
     if answer["old"] == answer["new"]:
-        at.show_change(answer, f"task {task} is already {new}")
-        return
-    free = [str(one) for one in answer.get("unblocked", ())]
-    more = f", and {len(free) - READY} more" if len(free) > READY else ""
-    after = f"; now ready: {', '.join(free[:READY])}{more}" if free else ""
-    at.show_change(answer, f"task {task}: {answer['old']} → {answer['new']}{now}{after}")
+        at.show_change(answer, f"task {task} is already {new}{now}")
+    else:
+        free = [str(one) for one in answer.get("unblocked", ())]
+        more = f", and {len(free) - READY} more" if len(free) > READY else ""
+        after = f"; now ready: {', '.join(free[:READY])}{more}" if free else ""
+        at.show_change(answer, f"task {task}: {answer['old']} → {answer['new']}{now}{after}")
+    if command:
+        print_result(f"next: {command}")
 
 
 @row_command(tasks, example="ralphgen task comment 7 'Use the new API'")
@@ -465,6 +469,30 @@ def _state(tools: RowTools, task: int, stored: str) -> str:
     if "get_task" not in tools.tools():
         return stored
     return str(task_view(tools.ask("get_task", id=task))["status"])
+
+
+def _state_and_next(tools: RowTools, task: int) -> tuple[str, str]:
+    """Return the computed state of a pending task, and the next command unless it is ready."""
+    if "get_task" not in tools.tools():
+        return PENDING, ""
+    shown = task_view(tools.ask("get_task", id=task))
+    state, needed = str(shown["status"]), shown.get("dependencies", ())
+    if state == "ready":
+        return state, ""
+    for one in needed if state == "waiting" else ():
+        status = "missing" if one.get("missing") else str(one["status"])
+        if status == "missing":
+            command = f"ralphgen task edit {task} --clear depends_on"
+        elif one.get("unmerged"):
+            status, command = f"{status}, not merged", "ralphgen merges"
+        elif status in MET:
+            continue
+        else:
+            is_draft = status == "draft"
+            command = f"ralphgen task {'status' if is_draft else 'show'} {one['id']}"
+            command += f" {PENDING}" * is_draft
+        return f"{state} for task {one['id']}: {status}", command
+    return state, f"ralphgen task show {task}"
 
 
 def _why(project: Path, feature: str | None, discipline: str | None) -> str:

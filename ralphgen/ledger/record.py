@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from ralphgen.errors import MissingError, ProjectError, RalphgenError, suggestion
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.database import Snapshot, open_database
+from ralphgen.project.root import has_database
 from ralphgen.runtime.encoding import exact_number
 from ralphgen.runtime.engine.ledger import KEPT, NO_ROW, RECORDED, SESSION_COLUMNS, TABLE
 from ralphgen.runtime.engine.stored_rows import SpelledNumber, values_of
@@ -174,6 +175,14 @@ def same(one: object, other: object) -> bool:
     """Return whether two stored values are the same; 1 and 1.0 are not."""
     kinds = [float if isinstance(value, SpelledNumber) else type(value) for value in (one, other)]
     return kinds[0] is kinds[1] and one == other
+
+
+def session_ids(root: Path) -> list[str]:
+    """Return the recorded sessions, newest first; none without a database or a ledger."""
+    if not has_database(root) or read_state(root).version is None:
+        return []
+    with open_database(root) as connection:
+        return [session for (session,) in connection.rows(SESSION_IDS)]
 
 
 def refuse_unknown(session: str, known: Sequence[str]) -> None:

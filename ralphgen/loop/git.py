@@ -432,8 +432,9 @@ def unmerged_branches(top: Path | None, targets: Iterable[str]) -> list[str]:
         return []
     bases = ask_git(top, ["for-each-ref", "--format=%(symref)", BASE]) or b""
     wanted = {f"refs/heads/{name}" for name in targets} | {*os.fsdecode(bases).split()}
-    present = ask_git(top, ["for-each-ref", "--format=%(refname)", *sorted(wanted)]) or b""
-    words = [f"--no-merged={ref}" for ref in ("HEAD", *os.fsdecode(present).split())]
+    listed = ask_git(top, ["for-each-ref", "--format=%(refname)", "refs/heads/"]) or b""
+    present = sorted(wanted.intersection(os.fsdecode(listed).split()))
+    words = [f"--no-merged={ref}" for ref in ("HEAD", *present)]
     form = "--format=%(refname:lstrip=2)"
     answer = ask_git(top, ["for-each-ref", *words, form, f"refs/heads/{OWN_BRANCHES}"])
     return os.fsdecode(answer or b"").splitlines()

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ralphgen.errors import Problem, ProjectError, suggestion
+from ralphgen.errors import Problem, ProjectError
 from ralphgen.planning import (
     RECIPES,
     TEXT,
@@ -16,7 +16,7 @@ from ralphgen.planning import (
     answer_of,
     typed,
 )
-from ralphgen.planning.policy import BROUGHT
+from ralphgen.planning.policy import BROUGHT, unknown_recipe
 from ralphgen.planning.server import Addition
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.model import OwnTool, ProjectFacts
@@ -46,10 +46,7 @@ def plan_own_tools(project: ProjectFacts, _host: KitPlan) -> Addition:
     if not project.own_tools:
         return Addition()
     problems = [
-        Problem(
-            f'{tool.place}: there is no recipe "{name}" for "{tool.name}"',
-            suggestion(name, RECIPES, "the recipes"),
-        )
+        unknown_recipe(tool.place, name, project)
         for tool in project.own_tools
         for name in tool.recipes
         if name not in RECIPES
@@ -141,7 +138,7 @@ def plan_queries(project: ProjectFacts, host: KitPlan) -> Addition:
     names: set[str] = set()
     for query in project.queries.prepared:
         said = settings.get(query.name, {})
-        problems += _recipe_problems(query, said, host)
+        problems += _recipe_problems(query, said, host, project)
         problems += _status_problems(query, project)
         name = f"{constant(query.name)}_QUERY"
         if name in names:
@@ -162,15 +159,14 @@ def plan_queries(project: ProjectFacts, host: KitPlan) -> Addition:
 
 
 def _recipe_problems(
-    query: PreparedQuery, said: Mapping[str, Any], host: KitPlan
+    query: PreparedQuery, said: Mapping[str, Any], host: KitPlan, project: ProjectFacts
 ) -> Iterator[Problem]:
     """Yield the problems of the recipes of a query."""
     recipes, bound = said.get("recipes", ()), set(said.get("bind", {}).values())
     place = f"{CONFIG}: [queries.{query.name}]"
     for recipe in recipes:
         if recipe not in RECIPES:
-            text = f'{place}: there is no recipe "{recipe}"'
-            yield Problem(text, suggestion(recipe, RECIPES, "the recipes"))
+            yield unknown_recipe(place, recipe, project)
         elif query.verb and not bound & _certain(recipe, host):
             text = f'{place}: in "{recipe}", "{query.name}" can write rows of other sessions'
             hint = 'bind a parameter to the row of the session: bind = { id = "task" }'

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ralphgen.errors import Problem, ProjectError, suggestion
-from ralphgen.planning import PROFILES, KitPlan, Names, PlannedTool
+from ralphgen.planning import PROFILES, RECIPES, KitPlan, Names, PlannedTool
 from ralphgen.project.model import OwnRecipe, PolicyRule, ProjectFacts, Removal
 from ralphgen.runtime.policy import (
     FULL,
@@ -46,6 +46,19 @@ class Catalog:
         names = sorted({name for tools in self.tools.values() for name in tools})
         hint = suggestion(entry.rpartition(":")[2], names, "the tools")
         return Problem(f'{origin}: no kit has a tool "{entry}"', hint)
+
+
+def unknown_recipe(place: str, name: str, project: ProjectFacts) -> Problem:
+    """Return the problem of a setting that gives a tool to a recipe that is not built in."""
+    own = next((one for one in project.recipes if one.name == name), None)
+    if own is None:
+        return Problem(
+            f'{place}: there is no recipe "{name}"', suggestion(name, RECIPES, "the recipes")
+        )
+    hints = [f'write its base "{own.base}" here'] if own.base in RECIPES else []
+    hints += [f'add the tool to "allow" in {own.origin}'] if own.allow else []
+    text = f'{place}: "{name}" is a recipe of yours, and gets its tools from its base "{own.base}"'
+    return Problem(text, ", and ".join(hints) or f'remove "{name}"')
 
 
 def recipe_problems(recipe: OwnRecipe, kits: Sequence[KitPlan], catalog: Catalog) -> list[Problem]:

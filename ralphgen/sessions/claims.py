@@ -1,5 +1,6 @@
 """The claims of sessions on their tasks, and the computed state of each task."""
 
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -31,7 +32,7 @@ from ralphgen.runtime.tasks.claims import NO_FILTER, Claim, TaskFilter, all_clai
 from ralphgen.runtime.tasks.merges import QueuedMerge
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim
-from ralphgen.sessions.store import CHANCE, new_id
+from ralphgen.sessions.store import CHANCE, new_id, session_folder
 
 __all__ = [
     "ASKED",
@@ -44,6 +45,7 @@ __all__ = [
     "UNAVAILABLE",
 ]
 
+_TOKEN = re.compile("-[0-9a-f]{16}$")  # ends the id of a session with a token
 COLUMNS = ("id", "title", "status", "feature", "discipline", "blocked_by", "depends_on")
 
 
@@ -129,7 +131,7 @@ def why_none_is_ready(root: Path, feature: str = "", discipline: str = "") -> Pr
     for one in found:
         by_state.setdefault(one.state, []).append(one)
     reasons = ", ".join(_reasons(by_state)) or f"{len(found)} closed"
-    return Problem(f"no task is ready: {reasons}", _hint(by_state))
+    return Problem(f"no task is ready: {reasons}", _hint(root, by_state))
 
 
 def _stored(row: Mapping[str, Any]) -> StoredTask:
@@ -181,7 +183,7 @@ def _unmet(waiting: TaskState, by_state: dict[str, list[TaskState]]) -> int:
     return next((task for task in needed if task not in closed), needed[0])
 
 
-def _hint(by_state: dict[str, list[TaskState]]) -> str:
+def _hint(root: Path, by_state: dict[str, list[TaskState]]) -> str:
     def first(state: str) -> TaskState | None:
         tasks: Sequence[TaskState] = by_state.get(state, ())
         return tasks[0] if tasks else None
@@ -189,12 +191,27 @@ def _hint(by_state: dict[str, list[TaskState]]) -> str:
     if draft := first("draft"):
         return f'make a draft ready with "ralphgen task status {draft.task.id} pending"'
     if (claimed := first("claimed")) and claimed.claim is not None:
-        return f'end the session with "ralphgen session end {plain(str(claimed.claim.session))}"'
+        return ending_hint(root, claimed.claim)
     if left := first("blocked") or first("in progress"):
         return f'make it ready with "ralphgen task status {left.task.id} pending"'
     if waiting := first("waiting"):
         return f'see "ralphgen task show {waiting.task.id}"'
     return 'add one with "ralphgen task add"'
+
+
+def ending_hint(root: Path, claim: Claim) -> str:
+    """Return the command that releases a claimed task from this machine.
+
+    `session end` requires the directory of the session, which a token or another machine's session
+    does not have.
+    """
+    session = plain(str(claim.session))
+    if session_folder(root, session) is not None:
+        return f'end the session with "ralphgen session end {session}"'
+    if _TOKEN.search(session):
+        return f'end the session with "ralphgen session revoke {session}"'
+    force = f"ralphgen task status {claim.task} pending --force"
+    return f'wait for the session, or release its task with "{force}"'
 
 
 NO_LEDGER = "claims require the ledger, which this project does not have"
@@ -229,7 +246,7 @@ def claim_task(project: Project, session_id: str, task: int) -> TaskClaim | None
         with writing_tasks(project.root, project.schema) as (database, tables):
             token = assignment.claim_task(database, tables, session_id, task, lease)
     except claims.HeldError as error:
-        raise claimed(error.claim) from error
+        raise claimed(project.root, error.claim) from error
     except claims.MergingError as error:
         hint = f'see "ralphgen merges", or run "ralphgen merges drop {error.merge}"'
         text = f"task {task} waits to be merged, as merge {error.merge}"
@@ -418,14 +435,10 @@ def release_claim_of(root: Path, session_id: str, outcome: str) -> int | None:
     return None
 
 
-def claimed(claim: claims.Claim) -> ClaimedError:
+def claimed(root: Path, claim: Claim) -> ClaimedError:
     """Return the error of a task that a session holds."""
-    session = one_line(str(claim.session))
-    ending = (
-        f'end the session with "ralphgen session end {session}", '
-        f'or with "ralphgen session revoke" if it has a token'
-    )
-    return ClaimedError(f"task {claim.task} is claimed by {claims.holder_of(claim)}", ending)
+    text = f"task {claim.task} is claimed by {claims.holder_of(claim)}"
+    return ClaimedError(text, ending_hint(root, claim))
 
 
 def nothing_ready(project: Project, request: Request) -> NothingReadyError:

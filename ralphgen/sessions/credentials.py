@@ -16,8 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ralphgen.errors import ProjectError, Say, UsageError
+from ralphgen.errors import ProjectError, Say, UsageError, suggestion
 from ralphgen.kits.registry import HOSTS
+from ralphgen.ledger.record import session_ids
 from ralphgen.planning.access import LOGINS, PREFIX, role
 from ralphgen.project.database import connected, first_line, module_of, no_database
 from ralphgen.project.root import (
@@ -32,7 +33,7 @@ from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.sessions.claims import claim_during_creation, hand_over, release_claim_of
 from ralphgen.sessions.create import OWN_NAME, basis_of, claimed_subject, run_to_end
 from ralphgen.sessions.decide import Request, Subject
-from ralphgen.sessions.end import ENDED
+from ralphgen.sessions.end import ENDED, close_row
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.server_command import no_http, server_command
 from ralphgen.sessions.store import new_id
@@ -87,9 +88,15 @@ def revoke_session(root: Path, session_id: str) -> None:
     revocation cannot be recorded.
     """
     if not re.fullmatch(SESSION_ID, session_id):
-        hint = "find the id in the server's log"
+        hint = suggestion(session_id, session_ids(root), "the sessions", "ralphgen log")
         raise UsageError(f'invalid session id "{one_line(session_id)}"', hint)
     revoke_token(root, session_id)
+    release_session(root, session_id)
+
+
+def release_session(root: Path, session_id: str) -> None:
+    """Record the end of a session, whichever machine created it, and release its task."""
+    close_row(root, session_id)
     release_claim_of(root, session_id, ENDED)
 
 

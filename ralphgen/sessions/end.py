@@ -30,7 +30,7 @@ from ralphgen.sessions.store import (
 ENDED = "ended"  # the outcome of a session that the user ends
 
 
-def _close_row(root: Path, session_id: str) -> None:
+def close_row(root: Path, session_id: str) -> None:
     """Put on record that a session of the ledger has ended; a project without one keeps none."""
     if read_state(root).version is not None:
         facts = {"ended": now(), "outcome": ENDED}
@@ -129,7 +129,7 @@ def end_session(root: Path, session_id: str, *, stops_servers: bool = False) -> 
             f'a server of the session "{session_id}" is running', "stop its client, then try again"
         )
     if not stops_servers:  # else the process that started the agent records its end
-        _close_row(root, session.session_id)
+        close_row(root, session.session_id)
         project = session.facts.get("project")
         work_tree = project.get("work_tree") if isinstance(project, dict) else None
         end_protection(root, Path(work_tree or root), session.session_id)

@@ -12,12 +12,11 @@ from ralphgen.errors import MissingError, Say, UsageError, suggestion
 from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.database import open_database, opened_database
-from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks.merges import drop_worker
 from ralphgen.sessions.claims import INTERRUPTED, refuse_without_ledger, release_claim
 from ralphgen.sessions.credentials import LONGEST, revoke_token, signed_token, user_name
-from ralphgen.sessions.end import ENDED
+from ralphgen.sessions.end import close_row
 from ralphgen.sessions.model import TaskClaim
 from ralphgen.sessions.server_command import no_http, server_command
 
@@ -131,14 +130,8 @@ def revoke_worker(root: Path, name: str) -> list[str]:
         revoke_token(root, session)
         text = "Its worker was revoked."
         release_claim(TaskClaim(project, session, task, 0), INTERRUPTED, text, reopens=True)
-        _close(root, session)
+        close_row(root, session)
     return [session for session, _ in sessions]
-
-
-def _close(root: Path, session: str) -> None:
-    facts = {"ended": now(), "outcome": ENDED}
-    with opened_database(root) as database:
-        database.writing(lambda: close_session(database, session, facts))
 
 
 def _workers(database: "Snapshot", name: str = "") -> Iterator[WorkerRecord]:

@@ -33,7 +33,7 @@ from ralphgen.planning import (
     typed,
 )
 from ralphgen.planning.access import OWN, Command, Use
-from ralphgen.planning.policy import about
+from ralphgen.planning.policy import about, unknown_recipe
 from ralphgen.planning.server import Addition, KitDefinition
 from ralphgen.project.config import config_lock
 from ralphgen.project.database import nearest_database, open_database
@@ -503,8 +503,7 @@ def _recipe_problems(project: ProjectFacts, server: KitPlan) -> Iterator[Problem
             yield Problem(text, "remove the table from the config")
         for recipe, verbs in table.recipes:
             if recipe not in RECIPES:
-                text = f'{table.origin}: unknown recipe "{recipe}" in "recipes"'
-                yield Problem(text, suggestion(recipe, RECIPES, "the recipes"))
+                yield unknown_recipe(table.origin, recipe, project)
                 continue
             writing = [verb for verb in verbs if HINTS[verb] != READ_ONLY]
             for kind in dict.fromkeys(dict(table.bind).values()) if writing else ():

@@ -80,6 +80,7 @@ def test_a_token_holds_its_task_against_every_other_session(server: HttpServer) 
 
     assert (4, "") == (refused.returncode, refused.stdout)
     assert f'task 2 is claimed by the session "{own}"' in refused.stderr
+    assert f'hint: end the session with "ralphgen session revoke {own}"\n' in refused.stderr
     with pytest.raises(ClaimedError):
         claim_task(root, 2)
     _, following = create_token(root, "--next")

@@ -101,3 +101,8 @@ def test_revoke_of_an_unknown_id_names_it_and_still_revokes(
     assert (1, f"revoked all tokens of session {own}0\n") == (done.returncode, done.stdout)
     assert done.stderr.startswith(f'error: there is no session "{own}0" on record\n')
     assert f'hint: did you mean "{own}"?' in done.stderr
+    invalid = ralphgen("session", "revoke", f"{own} x", "--project", root)
+    assert (2, f'error: invalid session id "{own} x"\nhint: did you mean "{own}"?\n') == (
+        invalid.returncode,
+        invalid.stderr,
+    )

@@ -63,6 +63,10 @@ def test_a_login_is_made_used_and_ended(project: EngineProject) -> None:
         ended = ralphgen("session", "revoke", session, cwd=project.root)
         assert 0 == ended.returncode, ended.stderr
         assert "and revoked its login" in ended.stdout
+        assert [(None,)] == project.query("SELECT session FROM ralphgen_claims")
+        assert [("pending",)] == project.query("SELECT status FROM tasks")
+        recorded = f"SELECT outcome FROM ralphgen_sessions WHERE id = '{session}'"
+        assert [("ended",)] == project.query(recorded)
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 1")
     with pytest.raises(psycopg.OperationalError):

@@ -339,6 +339,35 @@ def test_new_task_is_ready_with_the_option(root: Path) -> None:
     assert '"--ready" and "--status" are both given\nhint: leave one out\n' == both
 
 
+def test_pending_task_that_is_not_ready_is_shown_with_reason_and_next_command(
+    tmp_path: Path,
+) -> None:
+    root = initialized(tmp_path / "p")
+    output_of(root, "feature", "add", "start")
+    words = ["task", "add", "Greet", "--feature", "start", "--discipline", "testing"]
+    output_of(root, *words)
+    output_of(root, *words, "--ready", "--depends-on", "1")
+
+    def again(change: str) -> str:
+        run_sql(root, change)
+        return output_of(root, "task", "status", "2", "pending", "--force")
+
+    already = "task 2 is already pending (waiting for task 1: "
+    show = "next: ralphgen task show 1\n"
+    draft = again("SELECT 1")
+    assert f"{already}draft)\nnext: ralphgen task status 1 pending\n" == draft
+    assert f"{already}pending)\n{show}" == again("UPDATE tasks SET status = 'pending' WHERE id = 1")
+    reopened = again("UPDATE tasks SET status = 'draft' WHERE id = 2")
+    assert f"task 2: draft → pending (waiting for task 1: pending)\n{show}" == reopened
+    run_sql(root, "UPDATE tasks SET status = 'blocked', blocked_by = 'x' WHERE id = 1")
+    assert f"{already}blocked)\n{show}" == again("SELECT 1")
+    command = "ralphgen task edit 2 --clear depends_on"
+    missing = again("UPDATE tasks SET depends_on = '[9]' WHERE id = 2")
+    assert f"task 2 is already pending (waiting for task 9: missing)\nnext: {command}\n" == missing
+    output_of(root, *command.split()[1:])
+    assert "task 2 is already pending (ready)\n" == again("SELECT 1")
+
+
 def test_next_names_the_reason_if_no_task_is_ready(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p")
 
@@ -363,11 +392,15 @@ def test_next_names_the_reason_if_no_task_is_ready(tmp_path: Path) -> None:
     assert "created task 2 (waiting)\n" == waiting
     assert why().startswith("no task is ready: 1 draft, 1 waiting for task 1\n")
     assert "task 1: draft → pending (ready)\n" == output_of(root, "task", "status", "1", "pending")
-    assert "task 1 is already pending\n" == output_of(root, "task", "status", "1", "pending")
+    ready = "task 1 is already pending (ready)\n"
+    assert ready == output_of(root, "task", "status", "1", "pending")
     config = output_of(root, "task", "next", "--claim")
     session = Path(config.strip()).parent.name
     assert f"no task is ready: 1 claimed by session {session}, 1 waiting for task 1\n" in why()
     assert f'hint: end the session with "ralphgen session end {session}"\n' in why()
-    output_of(root, "session", "end", session)
+    shutil.move(Path(config.strip()).parent, tmp_path / "elsewhere")
+    release = "ralphgen task status 1 pending --force"
+    assert f'hint: wait for the session, or release its task with "{release}"\n' in why()
+    assert ready == output_of(root, *release.split()[1:])
     output_of(root, "task", "status", "1", "blocked", "--reason", "needs a key")
     assert why().startswith("no task is ready: 1 waiting for task 1, 1 blocked: needs a key\n")

@@ -83,6 +83,38 @@ def test_a_tool_of_an_own_table_is_held_too(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("setting", "place"),
+    [
+        ('[own_tools.now]\nrecipes = ["triage"]', f"{CONFIG}:1"),
+        ('[queries.many]\nrecipes = ["triage"]', f"{CONFIG}: [queries.many]"),
+        ('[tables.risks.recipes]\ntriage = ["get"]', f"{CONFIG}:1"),
+    ],
+)
+def test_a_recipe_of_the_project_gets_tools_from_its_base_alone(
+    root: Path, setting: str, place: str
+) -> None:
+    query(root, "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT NOT NULL)")
+    files = {
+        CONFIG: setting,
+        ".ralph/recipes/triage.toml": 'base = "yap"\nallow = { ralph = ["list_tasks"] }\n',
+        ".ralph/queries/a.sql": "-- name: many :many\n-- A.\nSELECT id FROM tasks;\n",
+        ".ralph/tools/a.py": "from ralphgen.tools import Project, reads\n\n@reads\n"
+        'def now(project: Project) -> str:\n    """Now."""\n    return ""\n',
+    }
+    for path, text in files.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text, encoding="utf-8")
+    with pytest.raises(ProjectError) as caught:
+        regenerate(root, force=False, say=quiet)
+
+    (problem,) = caught.value.problems
+    why = '"triage" is a recipe of yours, and gets its tools from its base "yap"'
+    assert f"{place}: {why}" == problem.text
+    allow = 'add the tool to "allow" in .ralph/recipes/triage.toml'
+    assert f'write its base "yap" here, and {allow}' == problem.hint
+
+
+@pytest.mark.parametrize(
     ("rules", "said", "hint"),
     [
         (

@@ -289,7 +289,7 @@ def project(root: Path, config: str) -> Path:
             '[schema]\nhide = ["risks.size"]\n[tables.risks]\nfilter = ["size"]',
             '4: "size" is hidden',
         ),
-        ('[tables.risks.recipes]\nopus = ["get"]', 'unknown recipe "opus" in "recipes"'),
+        ('[tables.risks.recipes]\nopus = ["get"]', '1: there is no recipe "opus"'),
         ('[tables.risks]\nnoun = "task"', 'the server "ralph" already has a tool "get_task"'),
         ("[tables.servers]", '1: "servers" reads "disciplines.mcp_servers", which is hidden'),
         ('[tables.servers]\nhide = ["them"]', '"servers" reads "disciplines.mcp_servers"'),
