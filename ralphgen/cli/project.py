@@ -90,7 +90,7 @@ def init(
     from ralphgen.cli.trust import confirm_trust as asked_to_trust
     from ralphgen.emit.initialize import InitOptions, initialize
     from ralphgen.environment import base_interpreter
-    from ralphgen.exchange.branch import adopt_rows
+    from ralphgen.exchange.branch import adopt_rows, adoptable_rows
     from ralphgen.terminal.console import agrees, at_terminal, confirmed, refuse_writes_of_agents
 
     path = project_path(path, project)
@@ -105,6 +105,7 @@ def init(
         agree=lambda question: agrees(question, yes=yes),
         ask=asked_to_trust if at_terminal() else None,
         enable=lambda question: yes or (at_terminal() and confirmed(question)),
+        rows_of=adoptable_rows,
     )
     adopt_rows(root, tell)
     _finish(root, install=not no_install, say=tell)

@@ -50,6 +50,7 @@ from ralphgen.runtime.engine.postgresql import schema_of
 from ralphgen.runtime.files.main_tree import is_without_tree
 
 NAMED = 3  # databases of the app that init names
+ROWS = 'copy the database, or run "ralphgen export FILE" there and "ralphgen import FILE" here'
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +76,14 @@ def initialize(
     agree: Callable[[str], bool],
     ask: Ask | None = None,
     enable: Callable[[str], bool] = lambda _question: False,
+    rows_of: Callable[[Path], str] = lambda _root: "",
 ) -> Path:
     """Set up a project in a directory and generate its server; return the directory, resolved.
 
     For a clone without its database, `agree` is asked whether to create one with the tables of the
     server. `ask` is for a database outside of the project, see `accept_database`; `enable` decides
-    whether the checks that were found must pass before a task is done. Existing files are kept, and
+    whether the checks that were found must pass before a task is done. `rows_of` names the branch
+    with rows for a new database. Existing files are kept, and
     a refusal leaves no file. Raises `UsageError` for an unknown kit, and `ProjectError` if the
     directory cannot contain a project or `agree` returns false.
     """
@@ -96,7 +99,7 @@ def initialize(
         )
     with removed_on_refusal(root, options.kits):
         _make_folder(root, path)
-        _initialize(root, options, say, agree, ask, enable)
+        _initialize(root, options, say, agree, ask, enable, rows_of)
     return root
 
 
@@ -107,6 +110,7 @@ def _initialize(
     agree: Callable[[str], bool],
     ask: Ask | None,
     enable: Callable[[str], bool],
+    rows_of: Callable[[Path], str],
 ) -> None:
     finish_interrupted(root / FOLDER)
     read_before(root).refuse_other_versions(root)
@@ -134,7 +138,7 @@ def _initialize(
     is_away = place is None and is_missing(database_path(root))
     if is_away and not needs_tasks and not is_recorded(root, read_settings(root)):
         raise no_database_error(root, any_schema=True)
-    committed = None if place is not None else _agreed_tables(root, say, agree)
+    committed = None if place is not None else _agreed_tables(root, say, agree, rows_of)
     switch_on(root, options.kits, place)
     if needs_tasks or committed is not None:
         _make_database(root, options, committed, say)
@@ -182,20 +186,25 @@ def _agree_to_add(root: Path, place: DatabasePlace | None, agree: Callable[[str]
         raise ProjectError(f"no tables were added to {name}", hint)
 
 
-def _agreed_tables(root: Path, say: Say, agree: Callable[[str], bool]) -> Mapping[str, Any] | None:
+def _agreed_tables(
+    root: Path, say: Say, agree: Callable[[str], bool], rows_of: Callable[[Path], str]
+) -> Mapping[str, Any] | None:
     """Return the facts of the server in a clone without its database, or None for other folders.
 
     Raises `ProjectError` if the user declines to create a database from them.
     """
     if not is_missing(database_path(root)) or is_missing(root / FACTS):
         return None
-    committed = read_committed(root)
+    committed, branch = read_committed(root), rows_of(root)
     own = migrations(root)
     say(f"found a server, but not its database: {database_name(root)}")
+    if not branch:
+        say(f"if another clone has its rows, {ROWS}")
     if own:
         say(f"if the migrations of this app ({', '.join(own)}) create it, run them instead")
-    if not agree(f"create an empty one with the tables of {FACTS}?"):
-        hint = "run the migrations of the app, or copy an existing database"
+    content = f'the rows of the branch "{branch}"' if branch else f"the tables of {FACTS}"
+    if not agree(f"create {'one' if branch else 'an empty one'} with {content}?"):
+        hint = f"run the migrations of the app, or {ROWS}"
         raise ProjectError(
             f"no database was created at {database_name(root)}; nothing was changed", hint
         )

@@ -192,6 +192,13 @@ def keep_rows(root: Path, say: Say, *, syncs: bool = False) -> None:
         say(f"warning: the rows were not {'synced' if syncs else 'committed'}: {error.problems[0]}")
 
 
+def adoptable_rows(root: Path) -> str:
+    """Return the branch with the rows for a clone's new database, empty if the clone has none."""
+    branch = _branch_of(root, must=False)
+    refs = () if branch is None else (branch.tracking, branch.ref)
+    return next((ref.split("/", 2)[2] for ref in refs if branch and branch.commit(ref)), "")
+
+
 def adopt_rows(root: Path, say: Say) -> None:
     """Take the rows of a clone's branch into its new database, which has no tasks.
 

@@ -31,7 +31,13 @@ from ralphgen.project.root import (
 )
 from ralphgen.runtime.engine import PATIENCE as LONG
 from ralphgen.runtime.engine import LockedDatabaseError
-from ralphgen.runtime.engine.postgresql import LOGINS, MISSING, DsnError, settings
+from ralphgen.runtime.engine.postgresql import (
+    LOGINS,
+    MISSING,
+    DsnError,
+    missing_grant,
+    settings,
+)
 from ralphgen.runtime.engine.postgresql import database as postgresql
 from ralphgen.runtime.engine.sqlite import database as sqlite
 from ralphgen.runtime.engine.sqlite.journal import OWN
@@ -179,7 +185,9 @@ def open_database(root: Path, place: DatabasePlace | None = None) -> Iterator[Sn
             yield postgresql.Snapshot(connection)
         except psycopg.Error as error:
             text = f"the database in {place.dsn_env} cannot be read: {first_line(error)}"
-            raise ProjectError(text, 'run "ralphgen doctor"') from error
+            grant = missing_grant(error, connection.info.user, place.schema)
+            hint = f"as the owner of the tables, run: {grant}" if grant else 'run "ralphgen doctor"'
+            raise ProjectError(text, hint) from error
 
 
 class _Shared:

@@ -32,7 +32,7 @@ from ralphgen.project.queries import (
     without_comments,
 )
 from ralphgen.project.root import DatabasePlace
-from ralphgen.runtime.engine.postgresql import settings
+from ralphgen.runtime.engine.postgresql import NO_RIGHT, missing_grant, settings
 
 if TYPE_CHECKING:
     import psycopg
@@ -425,7 +425,6 @@ _EXACT = ("boolean", "number")  # a value would change if PostgreSQL takes integ
 _JSON = {"boolean": "boolean", "integer": "integer", "number": "number", "text": "string"}
 _UNDETERMINED = ("42P18", "42P38")
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = 10000"
-_NO_RIGHT = "42501"
 
 
 def prepare(
@@ -449,7 +448,7 @@ def prepare(
         try:
             for query in queries:
                 with collected(problems):
-                    prepared.append(_Preparing(query, connection, hidden).done())
+                    prepared.append(_Preparing(query, connection, place.schema, hidden).done())
         finally:
             connection.execute(b"ROLLBACK")
     if problems:
@@ -502,10 +501,15 @@ class _Preparing:
     """The preparation of one query."""
 
     def __init__(
-        self, query: NamedSql, connection: "psycopg.Connection[Any]", hidden: Hidden
+        self,
+        query: NamedSql,
+        connection: "psycopg.Connection[Any]",
+        schema: str,
+        hidden: Hidden,
     ) -> None:
         self.query = query
         self.connection = connection
+        self.schema = schema
         self.hidden = hidden
         self.tokens = without_comments(query.tokens)
         self.names = [token.text[1:] for token in query.used]
@@ -644,8 +648,10 @@ class _Preparing:
         except psycopg.Error as error:
             place = f"{self.query.where}:{self._line}"
             hint = ""
-            if error.sqlstate == _NO_RIGHT:
+            if error.sqlstate == NO_RIGHT:
+                grant = missing_grant(error, self.connection.info.user, self.schema)
                 hint = "prepare queries with a login that has the TEMPORARY privilege"
+                hint = f"as the owner of the tables, run: {grant}" if grant else hint
             raise ProjectError(f"{place}: cannot be prepared: {first_line(error)}", hint) from error
         finally:
             with suppress(psycopg.Error):

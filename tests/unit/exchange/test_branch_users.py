@@ -202,6 +202,19 @@ def test_features_that_both_made_wait_for_a_decision_with_their_tasks(
     assert ["A new", "A one", "B new", "B one"] == titles
 
 
+def test_init_offers_the_rows_of_the_branch(first: Path) -> None:
+    folder = first.parent
+    git(folder, "clone", "--quiet", "origin", "c")
+    with_rows = ralphgen("init", folder / "c", "--no-install")
+    git(folder / "c", "update-ref", "-d", f"refs/remotes/origin/{BRANCH}")
+    without = ralphgen("init", folder / "c", "--no-install")
+
+    assert f'"create one with the rows of the branch "origin/{BRANCH}"?"' in with_rows.stderr
+    assert "create an empty one with the tables of " in without.stderr
+    command = '"ralphgen export FILE" there and "ralphgen import FILE" here'
+    assert f"if another clone has its rows, copy the database, or run {command}" in without.stderr
+
+
 @pytest.mark.thorough
 def test_a_shallow_clone_of_one_branch_syncs(first: Path) -> None:
     add_task(first, "A one")

@@ -325,6 +325,7 @@ RACES = ("40001", "40P01", "55P03")  # serialization, deadlock, a lock that is h
 STOPPED = "57014"
 MOVED = ("42703", "42P01", "0A000")  # no such column, no such table, a plan with other columns
 TAKEN = "23505"
+NO_RIGHT = "42501"
 READ_ONLY = "25006"
 LATE = (
     "a trigger of the database still waited for the commit to write, after three rounds in which "
@@ -340,8 +341,8 @@ SENTENCES = {
     "23514": "the database refuses this: a value breaks a rule of its table",
     READ_ONLY: "the database is read-only: nothing was changed; fix its permissions",
     "428C9": "the database refuses this: {message}; leave it out",  # a column that it fills
-    "42501": "the login of this server may not do this: nothing was changed; ask the user for the "
-    "privilege",
+    NO_RIGHT: "the login of this server may not do this: {message}: nothing was changed; ask the "
+    "user for the privilege",
     "42804": "the database refuses this: a value has the wrong type",
     "42883": "the database refuses this: it cannot compare values of this type",
     "53100": "the disk is full: nothing was changed; free some space and try again",
@@ -350,14 +351,36 @@ SENTENCES = {
     "P0001": "the database refuses this: {message}",
 }
 CLASSES = {"22": "the database refuses this: a value has the wrong type"}
+# By kind of object, the rights that a login of ralphgen needs.
+RIGHTS = {
+    **dict.fromkeys(("table", "relation", "view"), "SELECT, INSERT, UPDATE, DELETE ON"),
+    "sequence": "SELECT, UPDATE ON SEQUENCE",
+    "schema": "USAGE, CREATE ON SCHEMA",
+}
 MISSING = "does not exist"
 LOGINS = ("authentication failed", "no password supplied", "pg_hba.conf", "role ")
 
 
-def sentence(error: Error) -> str:
-    """Return a sentence on an error of a statement."""
+def missing_grant(error: Error, login: str, schema: str) -> str:
+    """Return the GRANT that gives a login the missing right on a table, sequence or schema.
+
+    Empty for any other error, and for the login of a session, whose recipe decides about rights.
+    """
+    what = (error.diag.message_primary or "").partition("permission denied for ")[2]
+    kind, _, name = what.removeprefix("materialized ").partition(" ")
+    if kind not in RIGHTS or not name or login.startswith("ralphgen_"):
+        return ""
+    place = quoted(schema) if kind == "schema" else f"{quoted(schema)}.{quoted(name)}"
+    return f"GRANT {RIGHTS[kind]} {place} TO {quoted(login)};"
+
+
+def sentence(error: Error, login: str, schema: str) -> str:
+    """Return a sentence on an error of a statement, which a login ran on a schema."""
     state = error.sqlstate or ""
     told = error.diag
+    if grant := missing_grant(error, login, schema):
+        may = "the login of this server may not do this"
+        return f"{may}: {told.message_primary}: nothing was changed; ask the owner to run: {grant}"
     column = f"{told.table_name}.{told.column_name}"
     if state == TAKEN:
         column = f"{told.table_name}.{_key(told.message_detail or '')}"

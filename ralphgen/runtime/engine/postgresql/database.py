@@ -343,7 +343,8 @@ class Database(DatabaseBase, Snapshot):
                     again = state in (*postgresql.MOVED, postgresql.TAKEN) and state not in retried
                     retried.add(state)
                 if not again:
-                    raise ToolError(postgresql.sentence(error)) from error
+                    login, schema = self.connection.info.user, self.path.partition("/")[2]
+                    raise ToolError(postgresql.sentence(error, login, schema)) from error
 
     def _attempt(self, work: Callable[[], Result], in_line: float) -> Result:
         """Run the work once; `in_line` is 0 if it only reads."""

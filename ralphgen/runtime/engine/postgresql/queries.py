@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["Query", "asking", "changing"]
 GONE = ("42703", "42P01", "42883", "42704", "42P18", "42804")  # the schema has changed
 STOPPED = "57014"
-NO_RIGHT = "42501"
 BAD_VALUE = ("22", "21", "2F")  # classes of errors about values
 
 
@@ -101,7 +100,7 @@ def _of_query(
             raise ToolError(query.took_too_long) from error
         if state in GONE:
             raise ToolError(MOVED.format(query.name, said)) from error
-        if state == NO_RIGHT:
+        if state == postgresql.NO_RIGHT:
             text = f'the query "{query.name}" reads what the login of this session may not: {said}'
             raise ToolError(text) from error
         if state[:2] in BAD_VALUE:

@@ -2,14 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
 from postgresql import database, needs_postgresql
 
+from ralphgen.errors import ProjectError
 from ralphgen.project.database import open_database
 from ralphgen.project.root import DatabasePlace
 from ralphgen.runtime.engine.postgresql.database import Database
+from ralphgen.runtime.errors import ToolError
 
 pytestmark = [pytest.mark.slow, needs_postgresql]
 VARIABLE = "SHOP_DSN"
@@ -52,6 +55,38 @@ def test_each_transaction_gets_its_schema_and_limits() -> None:
     assert rows.writing(lambda: rows.rows(HERE)) == expected
     assert opened.prepare_threshold is None
     rows.close()
+
+
+def test_a_missing_right_is_named_with_its_grant(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    login, recipe = f"other{uuid4().hex[:8]}", f"ralphgen_{uuid4().hex[:8]}"
+    run(dsn, f'CREATE ROLE {login} LOGIN; GRANT USAGE ON SCHEMA "Own" TO {login}')
+    run(dsn, f'CREATE ROLE {recipe} LOGIN; GRANT USAGE ON SCHEMA "Own" TO {recipe}')
+    try:
+        monkeypatch.setenv(VARIABLE, psycopg.conninfo.make_conninfo(dsn, user=login))
+        rows = Database(f"{VARIABLE}/Own")
+        with pytest.raises(ToolError) as refused:
+            rows.writing(lambda: rows.change("UPDATE notes SET note = ''"))
+        with (
+            pytest.raises(ProjectError) as unread,
+            open_database(Path(), DatabasePlace(VARIABLE, "Own")) as connection,
+        ):
+            connection.rows("SELECT * FROM notes")
+        grant = f'GRANT SELECT, INSERT, UPDATE, DELETE ON "Own"."notes" TO "{login}";'
+        assert "permission denied for table notes: nothing was changed" in str(refused.value)
+        assert str(refused.value).endswith(f"; ask the owner to run: {grant}")
+        assert f"as the owner of the tables, run: {grant}" == unread.value.problems[0].hint
+        run(dsn, grant)
+        assert 1 == rows.writing(lambda: rows.change("UPDATE notes SET note = ''"))
+        rows.close()
+
+        monkeypatch.setenv(VARIABLE, psycopg.conninfo.make_conninfo(dsn, user=recipe))
+        session = Database(f"{VARIABLE}/Own")
+        with pytest.raises(ToolError, match="for table notes: nothing was changed") as refused:
+            session.writing(lambda: session.change("UPDATE notes SET note = ''"))
+        assert "GRANT" not in str(refused.value)
+        session.close()
+    finally:
+        run(dsn, "".join(f"DROP OWNED BY {one}; DROP ROLE {one};" for one in (login, recipe)))
 
 
 @pytest.mark.usefixtures("dsn")
