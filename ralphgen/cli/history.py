@@ -572,9 +572,10 @@ def _say_entries(root: Path) -> None:
 
 
 def _regenerate(root: Path, tell: Say, *, removed: Sequence[str] = ()) -> None:
+    from ralphgen.cli.trust import terminal_trust
     from ralphgen.emit.workflows import regenerate
 
-    regenerate(root, force=False, say=tell, removed=removed)
+    regenerate(root, force=False, say=tell, removed=removed, ask=terminal_trust())
 
 
 __all__ = ["app", "indexes", "roles"]

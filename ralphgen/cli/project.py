@@ -87,7 +87,7 @@ def init(
     the server.
     """
     from ralphgen.cli.next_steps import next_steps
-    from ralphgen.cli.trust import confirm_trust as asked_to_trust
+    from ralphgen.cli.trust import terminal_trust
     from ralphgen.emit.initialize import InitOptions, initialize
     from ralphgen.environment import base_interpreter
     from ralphgen.exchange.branch import adopt_rows, adoptable_rows
@@ -103,7 +103,7 @@ def init(
         InitOptions(title, description, stack or "", tuple(kit or ()), engine or ""),
         say=tell,
         agree=lambda question: agrees(question, yes=yes),
-        ask=asked_to_trust if at_terminal() else None,
+        ask=terminal_trust(),
         enable=lambda question: yes or (at_terminal() and confirmed(question)),
         rows_of=adoptable_rows,
     )
@@ -180,11 +180,10 @@ def regen(
     quiet: Quiet = False,
 ) -> None:
     """Regenerate the server after a migration or settings change."""
-    from ralphgen.cli.trust import confirm_trust
+    from ralphgen.cli.trust import terminal_trust
     from ralphgen.emit.workflows import preview, regenerate
     from ralphgen.environment import base_interpreter
     from ralphgen.project.root import project_root, write_root
-    from ralphgen.terminal.console import at_terminal
 
     tell = progress(quiet)
     place = project_path(path, project)
@@ -196,7 +195,7 @@ def regen(
         return
     if not no_install:
         base_interpreter()
-    ask = confirm_trust if at_terminal() else None
+    ask = terminal_trust()
     regenerate(root, force=force, say=tell, allow_removals=allow_removals, ask=ask, strict=True)
     _finish(root, install=not no_install, say=tell)
 
@@ -399,6 +398,7 @@ def upgrade(
 
     Shows the changes by kind (tools, policy, facts, server), asks, and writes them.
     """
+    from ralphgen.cli.trust import terminal_trust
     from ralphgen.emit.workflows import install_environment, plan_upgrade
     from ralphgen.emit.workflows import upgrade as upgrade_project
     from ralphgen.environment import base_interpreter
@@ -421,6 +421,6 @@ def upgrade(
     tell = progress(quiet)
     if not no_install:
         base_interpreter()  # an unusable one is refused before anything is written
-    upgrade_project(root, say=tell)
+    upgrade_project(root, say=tell, ask=terminal_trust())
     if not no_install:
         install_environment(root, say=tell)

@@ -12,7 +12,7 @@ from ralphgen.terminal.app import App, Project, Yes
 from ralphgen.terminal.console import say
 
 if TYPE_CHECKING:
-    from ralphgen.emit.trust import TrustItem
+    from ralphgen.emit.trust import Ask, TrustItem
 
 app = App()
 
@@ -170,6 +170,13 @@ def _accepted(root: Path, *, yes: bool) -> bool:
         raise typer.Exit(1)
     accept_changes(root, files)
     return True
+
+
+def terminal_trust() -> "Ask | None":
+    """Return `confirm_trust` for a user at a terminal, or None."""
+    from ralphgen.terminal.console import at_terminal
+
+    return confirm_trust if at_terminal() else None
 
 
 def confirm_trust(shown: Sequence[str]) -> bool:

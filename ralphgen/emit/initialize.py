@@ -150,7 +150,7 @@ def _initialize(
     is_ours = is_new and not (client_files(root) or content_files(root))
     if is_ours and (warning := keep_record(root, [], marks=True)):
         say(f"warning: {warning}")
-    generated = regenerate(root, force=False, say=say)
+    generated = regenerate(root, force=False, say=say, ask=None if is_ours else ask)
     write_default_context(root, generated.plan)
     if checks:
         say(checks)

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -29,6 +29,7 @@ from ralphgen.project.approvals import (
     CONTEXT,
     Record,
     context_digest,
+    context_digest_of,
     database_digest,
     keep_record,
     read_record,
@@ -52,10 +53,12 @@ from ralphgen.project.config import (
 from ralphgen.project.disciplines import discipline_servers
 from ralphgen.project.git import (
     committed_texts,
+    has_loose_link,
     has_objects_of,
     has_outward_link,
     recorded_texts,
     settings_of,
+    staged_texts,
 )
 from ralphgen.project.inspect import RecipeFile, hidden_columns, read_recipes, settings_models
 from ralphgen.project.model import OwnRecipe
@@ -126,6 +129,9 @@ BUILD_FILES = frozenset(
 SCRIPT_ENDING = ".sh"
 ITEMS_FOLDER = ".ai"
 SKILL_FOLDERS = (".claude/skills", ".agents/skills")
+SKILL_TOPS = frozenset(folder.partition("/")[0] for folder in SKILL_FOLDERS)
+LINKED_TOPS = frozenset({ITEMS_FOLDER, *SKILL_TOPS})  # links in these folders are followed
+MOST_LINKS = 1_000  # linked folders in one of these places
 
 
 def is_authority(path: str) -> bool:
@@ -162,12 +168,8 @@ def _has_items(folders: Sequence[str]) -> bool:
 
 def authority_files(root: Path) -> list[str]:
     """Return the files below `.ralph` that are not state or covered by another item, sorted."""
-    found = []
-    for folder, folders, names in os.walk(root / RALPH):
-        place = os.path.relpath(folder, root).replace(os.sep, "/")
-        folders[:] = [one for one in folders if _is_uncovered(f"{place}/{one}")]
-        found += [path for name in names if _is_uncovered(path := f"{place}/{name}")]
-    return sorted(path for path in found if (root / path).is_file())
+    found = _files(root, RALPH, lambda path, _: _is_uncovered(path))
+    return _present(root, filter(_is_uncovered, found))
 
 
 def _is_uncovered(path: str) -> bool:
@@ -179,46 +181,45 @@ def client_files(tree: Path) -> list[str]:
 
     Some clients also read settings from parent folders, up to the top of the repository.
     """
-    tops, found = (*CLIENT_PARTS, *CLIENT_FOLDERS), set[str]()
+    found = set[str]()
     for place, way in (tree, ""), *_folders_above(tree):
-        inner = [path for top in tops for path in _paths_below(place, top) if is_authority(path)]
+        inner = filter(is_authority, _files_in(place, {*CLIENT_PARTS, *CLIENT_FOLDERS}))
         names = [name for name in _names_in(place) if name.casefold() in CLIENT_FILES]
         found |= {f"{way}{path}" for path in (*inner, *names) if not path.endswith(LOCK_ENDING)}
-    return sorted(path for path in found if (tree / path).is_file())
+    return _present(tree, found)
 
 
 def content_files(tree: Path) -> list[str]:
     """Return the files that agents read or run in a work tree.
 
     Build files and scripts count at its top, instructions, skills and `.ai` everywhere below, and
-    instructions also in the folders above, up to the top of the repository.
+    instructions and skills also in the folders above, up to the top of the repository.
     """
-    found = [path for top in (*SKILL_FOLDERS, ITEMS_FOLDER) for path in _paths_below(tree, top)]
-    names = [path for path in _names_in(tree) if is_content(path)]
-    return sorted(
-        path
-        for path in {*found, *names, *_instructions_below(tree), *_instructions_above(tree)}
-        if (tree / path).is_file()
-    )
-
-
-def _instructions_below(tree: Path) -> Iterator[str]:
-    for folder, folders, names in os.walk(tree):
-        folders[:] = [one for one in folders if one.casefold() not in PRUNED_FOLDERS]
-        inner = os.path.relpath(folder, tree).replace(os.sep, "/")
-        parts = [] if inner == "." else inner.casefold().split("/")
-        every = _has_items(parts)
-        for name in names:
-            if every or name.casefold() in INSTRUCTIONS:
-                yield f"{inner}/{name}" if parts else name
-
-
-def _instructions_above(tree: Path) -> Iterator[str]:
+    found = {path for path in _names_in(tree) if is_content(path)}
+    found |= {path for path in _files(tree, "", _enters_content) if _is_read(tree, path)}
     for place, way in _folders_above(tree):
-        for inner in ("", *CLIENT_INNER):
-            for name in _names_in(place / inner):
-                if name.casefold() in INSTRUCTIONS:
-                    yield f"{way}{inner}{name}"
+        names = (
+            f"{inner}{name}" for inner in ("", *CLIENT_INNER) for name in _names_in(place / inner)
+        )
+        found |= {f"{way}{path}" for path in names if _is_instruction(path)}
+        skills = _files_in(place, SKILL_TOPS)
+        found |= {f"{way}{path}" for path in skills if _is_read(place, path)}
+    return _present(tree, found)
+
+
+def _enters_content(path: str, is_link: bool) -> bool:
+    """Return whether the walk enters a folder: most links lead to folders that it enters anyway."""
+    *_, name = parts = path.casefold().split("/")
+    return name not in PRUNED_FOLDERS and not (is_link and LINKED_TOPS.isdisjoint(parts))
+
+
+def _is_read(tree: Path, path: str) -> bool:
+    is_item = _has_items(path.casefold().split("/")) or _is_instruction(path)
+    return is_item or (tree / path).is_dir()  # a link out of the tree
+
+
+def _is_instruction(path: str) -> bool:
+    return path.casefold().rpartition("/")[2] in INSTRUCTIONS
 
 
 def _folders_above(tree: Path) -> Iterator[tuple[Path, str]]:
@@ -236,15 +237,53 @@ def _names_in(folder: Path) -> list[str]:
         return []
 
 
-def _paths_below(tree: Path, top: str) -> Iterator[str]:
-    """Yield the paths of files below a folder of a work tree, however its name is spelled."""
-    first, _, rest = top.partition("/")
+def _present(tree: Path, paths: Iterable[str]) -> list[str]:
+    """Return the paths of files, and of links to folders, sorted."""
+    found = ((path, tree / path) for path in sorted({*paths}))
+    return [path for path, at in found if at.is_file() or (at.is_symlink() and at.is_dir())]
+
+
+def _files_in(tree: Path, tops: Collection[str]) -> Iterator[str]:
+    """Yield the files below some folders of a work tree, however their names are spelled."""
     for name in _names_in(tree):
-        if name.casefold() != first:
-            continue
-        for folder, _, files in os.walk(tree / name / rest, followlinks=False):
-            inner = os.path.relpath(folder, tree).replace(os.sep, "/")
-            yield from (f"{inner}/{file}" for file in files)
+        if name.casefold() in tops:
+            yield from _files(tree, name, lambda *_: True)
+
+
+def _files(
+    tree: Path,
+    path: str,
+    enters: Callable[[str, bool], bool],
+    trail: tuple[str, ...] = (),
+    entered: list[str] | None = None,
+) -> Iterator[str]:
+    """Yield the paths of files at or below a path of a work tree, also through links.
+
+    A link to a folder outside of the repository is one of them, and its content is not. `enters`
+    decides on each folder below, given whether it is a link. `trail` are the linked folders around
+    the path, and `entered` all of them so far. Raises `ProjectError` for more than `MOST_LINKS`.
+    """
+    links = [] if entered is None else entered
+    if (tree / path).is_symlink():
+        real = os.path.realpath(tree / path)
+        if not Path(real).is_relative_to(os.path.realpath(tree_top(str(tree)) or tree)):
+            yield path
+            return
+        if real in trail:
+            return
+        links.append(path)
+        if len(links) > MOST_LINKS:
+            raise ProjectError(f'"{path}": too many linked folders', "remove the links")
+        trail = (*trail, real)
+    for folder, folders, names in os.walk(tree / path):
+        way = os.path.relpath(folder, tree).replace(os.sep, "/")
+        inner = [name if way == "." else f"{way}/{name}" for name in folders]
+        chosen = [one for one in inner if enters(one, (tree / one).is_symlink())]
+        for one in chosen:
+            if (tree / one).is_symlink():
+                yield from _files(tree, one, enters, trail, links)
+        folders[:] = [one.rpartition("/")[2] for one in chosen if not (tree / one).is_symlink()]
+        yield from (name if way == "." else f"{way}/{name}" for name in names)
 
 
 HARMLESS_MODES = frozenset({"default", "manual", "plan"})  # Claude Code asks as usual in them
@@ -262,6 +301,8 @@ SETTLED = frozenset(
     }
 )
 
+CLIENT, CONTENT = "client", "content"  # kinds of items
+
 Ask = Callable[[Sequence[str]], bool]
 """Shows the commands, and returns whether the user trusts them."""
 
@@ -272,16 +313,31 @@ class TrustItem:
 
     `digest` identifies it with its content, `shown` describes it to the user, and `file` contains
     it: a path from the project's folder, or an absolute one. `sha256` is the digest of that file if
-    the item covers all of it. `is_content` marks what agents change in the course of their work,
-    `is_client` the settings of a client.
+    the item covers all of it; its digest is then that of `kind` and `name`, so that other versions
+    of the file have one too.
     """
 
     digest: str
     shown: str
     file: str = ""
     sha256: str = ""
-    is_content: bool = False
-    is_client: bool = False
+    kind: str = ""
+    name: str = ""
+
+    @property
+    def is_content(self) -> bool:
+        """Whether agents change the file in the course of their work."""
+        return self.kind == CONTENT
+
+    @property
+    def is_client(self) -> bool:
+        """Whether the file has settings of a client."""
+        return self.kind == CLIENT
+
+
+def _whole_item(kind: str, name: str, sha256: str, shown: str, file: str = "") -> TrustItem:
+    """Return the item that covers all of a file; `file` is its place if `name` is not."""
+    return TrustItem(_digest(kind, [name, sha256]), shown, file or name, sha256, kind, name)
 
 
 def launch_items(launch: LaunchConfig) -> list[TrustItem]:
@@ -369,12 +425,10 @@ def tool_items(root: Path) -> list[TrustItem]:
 
     Raises `ProjectError` if one cannot be read.
     """
-    return [_tool_item(file.path, file.sha256) for file in tool_files(root)]
-
-
-def _tool_item(file: str, sha256_hex: str) -> TrustItem:
-    found = _digest("tool", [file, sha256_hex])
-    return TrustItem(found, f"sessions run {file}", file, sha256_hex)
+    return [
+        _whole_item("tool", file.path, file.sha256, f"sessions run {file.path}")
+        for file in tool_files(root)
+    ]
 
 
 def description_items(describe: Mapping[str, str]) -> list[TrustItem]:
@@ -440,7 +494,7 @@ def context_items(root: Path) -> list[TrustItem]:
 def file_items(root: Path) -> list[TrustItem]:
     """Return the files below `.ralph` that no other item covers, one item each."""
     return [
-        TrustItem(_digest("file", [file, digest(data)]), f"sessions use {file}", file, digest(data))
+        _whole_item("file", file, digest(data), f"sessions use {file}")
         for file in authority_files(root)
         if (data := _data(root / file)) is not None
     ]
@@ -470,30 +524,23 @@ def client_items(tree: Path) -> list[TrustItem]:
                 continue
             shown = f"Claude Code reads {', '.join(keys)} from {file}"
         place = str(tree / file)  # perhaps in another work tree than the project's
-        whole = digest(data)
-        item = TrustItem(_digest("client", [file, whole]), shown, place, whole, is_client=True)
-        found.append(item)
+        found.append(_whole_item(CLIENT, file, digest(data), shown, place))
     return found
 
 
 def content_items(tree: Path) -> list[TrustItem]:
     """Return the files in a work tree that agents follow or run, one item each."""
     return [
-        TrustItem(
-            _digest("content", [file, digest(data)]),
-            f"agents follow or run {file}",
-            str(tree / file),
-            digest(data),
-            is_content=True,
-        )
+        _whole_item(CONTENT, file, digest(data), f"agents follow or run {file}", str(tree / file))
         for file in content_files(tree)
         if (data := _data(tree / file)) is not None
     ]
 
 
 def _data(path: Path) -> bytes | None:
+    """Return the content of a file, or the text of a link to a folder; None if unreadable."""
     try:
-        return path.read_bytes()
+        return os.fsencode(path.readlink()) if path.is_dir() else path.read_bytes()
     except OSError:
         return None
 
@@ -581,13 +628,7 @@ def _digests_of(root: Path, file: str, texts: Iterable[bytes]) -> frozenset[str]
     """Return the digests of versions of a file and of the items in them."""
     found: set[str] = set()
     for text in texts:
-        whole = digest(text)
-        found |= {whole, sha256_hex(f'["context", "{whole}"]'.encode())}
-        if file == CONFIG or file.startswith(f"{RECIPES}/"):
-            found |= _digests_in(root, file, text) or frozenset()
-        elif file.startswith(f"{PROMPTS}/"):
-            decoded = text.decode(errors="replace").removeprefix(MARK)
-            found |= {item.digest for item in words_items([Words(file, decoded)], ())}
+        found |= {digest(text), *(_digests_in(root, file, text) or ())}
     return frozenset(found)
 
 
@@ -604,19 +645,22 @@ def items_at(root: Path, commit: str) -> list[TrustItem]:
     config, table = found
     recipes = [f"{RECIPES}/{name}" for name in files_by_suffix(root, RECIPES, ".toml")]
     files = [
-        *(_recipe_of(file, text) for file in recipes if (text := _data(root / file)) is not None),
-        *(item for item in words_items(read_words(root, prompt_names(root)), ())),
+        *(
+            item
+            for file in recipes
+            for item in _recipe_items(file, _data(root / file) or b"") or ()
+        ),
+        *words_items(read_words(root, prompt_names(root)), ()),
         *(*tool_items(root), *file_items(root), *context_items(root)),
         *(*client_items(root), *content_items(root)),
     ]
     if (manifest := _data(root / FOLDER / MANIFEST)) is not None:
         whole = digest(manifest)
         files.append(TrustItem(whole, f"the server in {FOLDER}", f"{FOLDER}/{MANIFEST}", whole))
-    same = [item for item in files if item is not None]
-    held = _contained(root, same, [commit])
+    held = _contained(root, files, [commit])
     return [
         *_items_in(root, config, table),
-        *(item for item in same if item.digest in held),
+        *(item for item in files if item.digest in held),
         *git_items(root, remote=config.uses_remote),
     ]
 
@@ -728,51 +772,84 @@ def _is_own(root: Path, item: TrustItem, record: Record, ask: Ask | None) -> boo
 
 
 def _is_held(root: Path, item: TrustItem) -> bool:
-    """Return whether git has the item, so that another than the user may have written it.
+    """Return whether git may have brought the item, so that another than the user wrote it.
 
-    The user's own line next to an item of the config does not make the item the user's. A database
-    that is committed counts as a whole.
+    The user's own line next to an item of the config does not make the item the user's. An edit is
+    the user's only if git's own version of the file was accepted: git may have written the rest. A
+    database that is committed counts as a whole.
     """
     if not item.file:
         return False
     path = root / item.file
     data = _data(path)
-    if data is None or has_outward_link(root, path):
+    if data is None or has_loose_link(path):
         return True
-    if item.file != CONFIG and not item.file.startswith(f"{RECIPES}/"):
-        is_database = (
-            not item.is_content and not item.is_client and data.startswith(b"SQLite format 3\0")
-        )
-        return committed_texts(path) != () if is_database else has_objects_of(path, data)
-    if has_objects_of(path, data, is_parsed=True):
-        return True
+    if item.kind not in (CONTENT, CLIENT) and data.startswith(b"SQLite format 3\0"):
+        return committed_texts(path) != ()
+    is_known = has_objects_of(path, data) or not _is_base_accepted(root, item)
+    if is_known or not (item.file == CONFIG or item.file.startswith(f"{RECIPES}/")):
+        return is_known
     texts = recorded_texts(path)
-    if texts is None:
-        return True
-    held = [_digests_in(root, item.file, text) for text in texts]
-    return any(digests is None or item.digest in digests for digests in held)
+    held = [_digests_in(root, item.file, text) for text in texts or ()]
+    return texts is None or any(digests is None or item.digest in digests for digests in held)
+
+
+def _is_base_accepted(root: Path, item: TrustItem) -> bool:
+    """Return whether all items in the file as git's index has it were accepted, if it has it."""
+    texts = staged_texts(root / item.file)
+    return texts is not None and all(
+        any(_is_accepted(root, item, version) for version in (text, lines, _crlf(lines)))
+        for text in texts
+        for lines in [text.replace(b"\r\n", b"\n")]
+    )
+
+
+def _crlf(text: bytes) -> bytes:
+    return text.replace(b"\n", b"\r\n")
+
+
+def _is_accepted(root: Path, item: TrustItem, text: bytes) -> bool:
+    items = _items_as_of(root, item, text)
+    if items is None:
+        return False
+    left = [item for item in items if item.digest not in read_record(root).digests]
+    return {item.digest for item in left} <= delegated(root, left)
 
 
 def _digests_in(root: Path, file: str, text: bytes) -> frozenset[str] | None:
-    """Return the digests of the items in a file, or None if they are unknown."""
-    if file != CONFIG:
-        item = _recipe_of(file, text)
-        return None if item is None else frozenset([item.digest])
-    found = _config_in(text)
+    """Return the digests of the items in a version of a file, or None if they are unknown."""
+    items = _items_as_of(root, TrustItem("", "", file), text)
+    return None if items is None else frozenset(item.digest for item in items)
+
+
+def _items_as_of(root: Path, item: TrustItem, text: bytes) -> list[TrustItem] | None:
+    """Return the items in another version of an item's file, or None if they are unknown."""
+    if item.kind:
+        return [_whole_item(item.kind, item.name, digest(text), item.shown, item.file)]
+    if item.file == CONTEXT:
+        found = context_digest_of(text)
+        return [TrustItem(found, item.shown, CONTEXT)] if found else []
+    if item.file.startswith(f"{PROMPTS}/"):
+        words = text.decode(errors="replace").removeprefix(MARK)
+        return words_items([Words(item.file, words)], ())
+    if item.file != CONFIG:
+        return _recipe_items(item.file, text)
+    config = _config_in(text)
     try:
-        return None if found is None else frozenset(one.digest for one in _items_in(root, *found))
+        return None if config is None else _items_in(root, *config)
     except (ValueError, ProjectError, RecursionError):
         return None
 
 
-def _recipe_of(file: str, text: bytes) -> TrustItem | None:
-    """Return the item of a recipe's file, or None if it cannot be read."""
+def _recipe_items(file: str, text: bytes) -> list[TrustItem] | None:
+    """Return the item of a recipe's file, if it has one, or None if it cannot be read."""
     try:
         whole = text.decode().removeprefix("\ufeff")
         recipe = RecipeFile.model_validate(tomllib.loads(whole))
     except (ValueError, RecursionError):
         return None
-    return _recipe_item(file, recipe.description or "", recipe.prompt or "")
+    words = recipe.description or "", recipe.prompt or ""
+    return [_recipe_item(file, *words)] if any(words) else []
 
 
 def _config_in(text: bytes) -> tuple[Config, Mapping[str, Any]] | None:

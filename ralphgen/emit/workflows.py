@@ -870,13 +870,13 @@ def plan_upgrade(root: Path) -> Upgrade | None:
     return Upgrade(earlier[0], _only_in(new, old), _only_in(old, new), drift.parts)
 
 
-def upgrade(root: Path, *, say: Say) -> None:
+def upgrade(root: Path, *, say: Say, ask: Ask | None = None) -> None:
     """Regenerate the server with this version, and upgrade the files of the earlier one.
 
     These are git's list of ignored files, the schemas for editors, and the ledger, after a backup.
     Raises the errors of `regenerate`.
     """
-    regenerate(root, force=False, say=say)
+    regenerate(root, force=False, say=say, ask=ask)
     for written in write_ignored(root):
         say(f"wrote {written}")
     write_schemas(root)

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,7 @@ from ralphgen.loop.git import (
 )
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.database import open_database
+from ralphgen.project.git import ask_git, read_files_of_git
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.ledger import UNMERGED
 from ralphgen.runtime.files.checkout import (
@@ -117,6 +118,7 @@ def one_of_each(root: Path, tasks: Iterable[int]) -> list[int]:
 
 
 FOLDER = ".ralph/worktrees"
+LINK_MODE = b"120000"  # of an entry in a tree
 MERGE = "merge"  # the worktree for merges
 BRANCH = f"{OWN_BRANCHES}task-"
 LEFT = f"{OWN_BRANCHES}left-"
@@ -661,8 +663,9 @@ def worktrees_folder(root: Path) -> Path:
 def refused_files(root: Path, changed: list[str], old: str, new: str) -> tuple[str, ...]:
     """Return the files changed between two commits, from the top, that no task may change.
 
-    These are protected files, hooks, the files of ralphgen and of clients, its installation, and
-    attributes that would make git check out such a file differently.
+    These are protected files, hooks, the files of ralphgen and of clients, its installation, files
+    to which links among these lead, and attributes that would make git check out such a file
+    differently.
     """
     top = Git(root).folder
     inner = root.resolve().relative_to(top).as_posix()
@@ -671,7 +674,7 @@ def refused_files(root: Path, changed: list[str], old: str, new: str) -> tuple[s
     patterns = [pattern_of(glob, str(root)) for glob in read_settings(root).done.protect]
     hooks = hooks_among(root, changed)
 
-    def is_refused(path: str) -> bool:
+    def is_protected(path: str) -> bool:
         if is_authority(path) or RALPH in path.casefold().split("/") or path in hooks:
             return True
         if any((top / path).is_relative_to(folder) for folder in installed):
@@ -680,11 +683,50 @@ def refused_files(root: Path, changed: list[str], old: str, new: str) -> tuple[s
         is_below = inner == "." or own != path
         return is_below and any(pattern.match(own) for pattern in patterns)
 
+    targets = _link_targets(top, old, is_protected)
+
+    def is_refused(path: str) -> bool:
+        return is_protected(path) or any(_is_at(path, target) for target in targets)
+
     place = worktree_git(root, root)
     return (
         *filter(is_refused, changed),
         *attribute_changes(place, old, new, changed, is_refused),
     )
+
+
+def _is_at(path: str, place: str) -> bool:
+    return place in (".", path) or path.startswith(f"{place}/")
+
+
+def _link_targets(top: Path, commit: str, is_protected: Callable[[str], bool]) -> set[str]:
+    """Return the paths from the top to which protected links of a commit lead, and these links.
+
+    Links on the way to such a path, and below it, count too.
+    """
+    listed = ask_git(top, ["ls-tree", "-r", "-z", "--full-tree", commit])
+    entries = [line for line in (listed or b"").split(b"\0") if line.startswith(LINK_MODE)]
+    texts = read_files_of_git(top, [line.split(maxsplit=3)[2] for line in entries])
+    if listed is None or texts is None:
+        raise ProjectError(f'git cannot read the commit "{commit}"', 'run "git fsck" for details')
+    links: dict[str, str] = {}  # from the top, to a path from there
+    for line, text in zip(entries, texts, strict=True):
+        path = os.fsdecode(line.partition(b"\t")[2])
+        target = os.path.normpath(top / Path(path).parent / os.fsdecode(text or b""))
+        if Path(target).is_relative_to(top):
+            links[path] = Path(target).relative_to(top).as_posix()
+    found: set[str] = set()
+    left = [path for path in links if is_protected(path)]
+    while left:
+        path = left.pop()
+        if path in found:
+            continue
+        found.add(path)
+        left += [target for link, target in links.items() if _is_at(link, path)]
+        for link, target in links.items():
+            if path != link and _is_at(path, link):
+                left += [link, os.path.normpath(target + path.removeprefix(link))]
+    return found
 
 
 def worktree_notes(root: Path) -> Iterator[str]:

@@ -95,12 +95,17 @@ def database_digest(*outside: str) -> str:
 def context_digest(root: str | Path) -> str:
     """Return the digest of the context of clients without a session; empty if it only reads."""
     try:
-        data = _read(os.path.join(root, CONTEXT))
+        return context_digest_of(_read(os.path.join(root, CONTEXT)))
+    except OSError:
+        return ""
+
+
+def context_digest_of(data: bytes) -> str:
+    """Return the digest of a context; empty if it only reads."""
+    try:
         facts = read_json(data.decode())
         if {facts["recipe"], facts.get("base", READING)} == {READING}:
             return ""
-    except OSError:
-        return ""
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass  # no server starts with it
     return sha256_hex(f'["context", "{sha256_hex(data)}"]'.encode())

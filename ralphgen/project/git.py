@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,24 +127,56 @@ _GLOB_SPECIAL, _GLOB_ESCAPED = re.compile(r"([\\*?\[\]])"), r"\\\1"  # in a glob
 _OBJECT = re.compile(rb"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 
 
-def has_objects_of(path: Path, content: bytes, *, is_parsed: bool = False) -> bool:
-    """Return whether the repository around a file has an object of this content, or cannot tell.
+_KEYWORD = re.compile(rb"\$Id:[^$\n]*\$")  # as git writes it for the attribute "ident"
+
+
+def has_objects_of(path: Path, content: bytes) -> bool:
+    """Return whether git may have brought the content of a file, or cannot tell.
 
     Content that a merge, a pick, a stash, a restore or an unpacked index brings is a git object; a
-    file that the user edits becomes one when it is staged. A file that git converts counts as
-    known, unless it `is_parsed` and its parts are compared as well.
+    file that the user edits becomes one when it is staged. Line ends and `$Id$` may differ from
+    every known version. A file that git converts otherwise counts as brought.
     """
     top = _top(path)
     if top is None:
         return False
-    if top == Path() or (not is_parsed and _is_converted(top, path)):
+    if top == Path() or _is_converted(top, path):
         return True
-    texts = {content, content.replace(b"\r\n", b"\n")}
+    plain = without_conversions(content)
+    if _has_blob(top, {content, plain}):
+        return True
+    texts = recorded_texts(path) if plain != content else []
+    return texts is None or any(without_conversions(text) == plain for text in texts)
+
+
+def without_conversions(content: bytes) -> bytes:
+    """Return content with plain line ends, and without the words that "ident" adds."""
+    return _KEYWORD.sub(b"$Id$", content.replace(b"\r\n", b"\n"))
+
+
+def _has_blob(top: Path, texts: Iterable[bytes]) -> bool:
+    """Return whether the repository has an object of one of the texts, or cannot tell."""
     names = [object_name(text, algorithm) for text in texts for algorithm in HASHES]
     answer = ask_git(top, ["cat-file", "--batch-check"], b"".join(name + b"\n" for name in names))
     if answer is None:
         return True
     return any(line.split(b" ")[1:2] == [b"blob"] for line in answer.splitlines())
+
+
+def staged_texts(path: Path) -> list[bytes] | None:
+    """Return a file as the index has it, all sides of a merge; None if git cannot tell."""
+    top = _top(path)
+    if top is None:
+        return []
+    if top == Path():
+        return None
+    inside = os.fspath(path.resolve().relative_to(top))
+    answer = ask_git(top, ["ls-files", "-z", "--stage", "--", f":(literal){inside}"])
+    if answer is None:
+        return None
+    objects = [entry.split(b" ")[1] for entry in answer.split(b"\0") if entry]
+    texts = read_files_of_git(top, objects)
+    return None if texts is None or None in texts else [text for text in texts if text is not None]
 
 
 def recorded_texts(path: Path) -> list[bytes] | None:
@@ -197,8 +229,17 @@ def has_outward_link(root: Path, path: Path) -> bool:
             top = _top(place)
             is_inner = top is not None and real.is_relative_to(top) and not home.is_relative_to(top)
             target = os.fsencode(link.readlink())
-            if not is_inner and has_objects_of(place, target, is_parsed=True):
+            if not is_inner and top is not None and (top == Path() or _has_blob(top, [target])):
                 return True
+    return False
+
+
+def has_loose_link(path: Path) -> bool:
+    """Return whether git has a link on the way to a file, and does not track the file itself."""
+    for link in (path, *path.parents):
+        top = _top(link.parent / ".git") if link.is_symlink() else None
+        if top is not None and (top == Path() or _has_blob(top, [os.fsencode(link.readlink())])):
+            return top != _top(path) or not staged_texts(path)
     return False
 
 

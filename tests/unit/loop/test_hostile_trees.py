@@ -497,3 +497,23 @@ def test_a_task_cannot_change_a_hook_that_the_user_runs(root: Path, path: str) -
     assert isinstance(outcome, Refused)
     assert (path,) == outcome.files
     assert not (root / path).exists()
+
+
+@pytest.mark.parametrize("path", ["docs/a.md", "docs/deep/b.md", "notes/c.md", "far"])
+def test_a_task_cannot_change_files_to_which_links_of_authority_lead(root: Path, path: str) -> None:
+    write_files(root, [("docs/a.md", "x"), ("docs/deep/b.md", "x"), ("notes/c.md", "x")])
+    (root / ".claude").mkdir()
+    (root / "far").symlink_to("docs")
+    (root / ".claude/agents").symlink_to("../far")
+    (root / "docs/c.md").symlink_to("../notes/c.md")
+    git(root, "add", "-A", ".claude", "docs", "notes", "far")
+    git(root, "commit", "-qm", "x")
+    tree = prepare(root, 1, 1, SETTLED, say)
+    if (tree.root / path).is_symlink():
+        (tree.root / path).unlink()
+    (tree.root / path).write_text("y", encoding="utf-8")
+    closed(root, tree, 1)
+    outcome = merged(root, tree, 1)
+
+    assert isinstance(outcome, Refused)
+    assert path in str(outcome)

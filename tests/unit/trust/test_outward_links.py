@@ -59,3 +59,53 @@ def test_the_users_own_link_is_followed(own: Path, tmp_path: Path) -> None:
 
     assert 0 == ralphgen("connect", "claude", "--skills", cwd=own).returncode
     assert (tmp_path / "outside/skills").is_dir()
+
+
+LINKS = {
+    ".claude/agents": "../docs",
+    ".github/hooks": "../docs",
+    ".claude/skills/s": "../../docs",
+    ".claude": "docs",
+    ".claude/skills": "../far",
+    ".ralph/queries": "../docs",
+    "packages/x/.agents": "../../docs",
+}
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_files_behind_a_linked_folder_are_listed_and_a_change_asks_again(
+    clone: Path, link: str
+) -> None:
+    inner = "skills/SKILL.md"
+    (clone / "docs/skills").mkdir(parents=True)
+    (clone / "docs" / inner).write_text("x", encoding="utf-8")
+    (clone / "far").symlink_to("docs")
+    (clone / link).parent.mkdir(parents=True, exist_ok=True)
+    (clone / link).symlink_to(LINKS[link])
+
+    assert f"{link}/{inner}" in ralphgen("trust", "-C", clone, "--yes").stderr
+    assert "nothing to approve" in ralphgen("trust", "-C", clone).stderr
+    (clone / "docs" / inner).write_text("y", encoding="utf-8")
+    assert f"{link}/{inner}" in ralphgen("trust", "-C", clone).stderr
+
+
+@pytest.mark.parametrize("link", [".claude", ".claude/skills", ".claude/agents", ".ralph/queries"])
+def test_a_link_to_a_folder_outside_is_listed_by_its_target(
+    clone: Path, tmp_path: Path, link: str
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name / "inner").mkdir(parents=True)
+        (clone / link).parent.mkdir(exist_ok=True)
+        (clone / link).unlink(missing_ok=True)
+        (clone / link).symlink_to(tmp_path / name)
+
+        assert link in ralphgen("trust", "-C", clone, "--yes").stderr
+        assert "nothing to approve" in ralphgen("trust", "-C", clone).stderr
+
+
+def test_links_in_a_circle_end(clone: Path) -> None:
+    (clone / ".claude/skills").mkdir(parents=True)
+    (clone / ".claude/skills/s").symlink_to("../..")
+    (clone / "SKILL.md").write_text("x", encoding="utf-8")
+
+    assert ".claude/skills/s/SKILL.md" in ralphgen("trust", "-C", clone).stderr

@@ -220,7 +220,9 @@ def test_a_strangers_file_needs_a_question_wherever_it_is(shared: Path, file: st
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("file", ["AGENTS.md", ".claude/CLAUDE.md"])
+@pytest.mark.parametrize(
+    "file", ["AGENTS.md", ".claude/CLAUDE.md", ".claude/skills/a/SKILL.md", ".agents/skills/a/x.py"]
+)
 def test_instructions_above_a_project_in_a_repository_count(own: Path, file: str) -> None:
     git(own.parent, "init", "-q", "-b", "main")
     write(own.parent, file, "x")
