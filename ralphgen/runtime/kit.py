@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TypeVar
 
     from .deferred import DeferredResult
-    from .engine import Database, WriteNotices
+    from .engine import Database, Journal, WriteNotices
     from .session import Session
 
     Opened = TypeVar("Opened")
@@ -178,6 +178,38 @@ class OpenProject:
         self._schema_version = -1
         self._views = ""
 
+    def open_database(
+        self,
+        manifest: Mapping[str, Any],
+        engine: type[Database],
+        named: str,
+        *,
+        ledger: bool,
+        database: Database | None = None,
+    ) -> None:
+        """Open the database of the session, or the one at `named`; an open `database` is used.
+
+        A session that has lost its claim writes nothing. With a ledger, every write is journaled.
+        """
+        self._manifest = manifest
+        self._views = manifest["schema"].get("views", "")
+        named = (self.session.project or NOTHING).get("database") or named
+        self.database = self.fenced(database or engine(engine.located(self.root, named)))
+        if ledger:
+            self.database.before_writes.append(self._begin_journal)
+
+    def fenced(self, database: Database) -> Database:
+        """Return a connection that refuses writes after the session has lost its claim."""
+        own = self.session.claim
+        if own is not None:
+
+            def refuse() -> None:
+                require_claim = import_name(f"{__package__}.tasks.claims.require_claim")
+                require_claim(database, own["task"], self.session.session_id, own["token"])
+
+            database.before_writes.append(refuse)
+        return database
+
     def close(self) -> None:
         """Close the database, and everything opened along with it."""
         for other in self.beside:
@@ -231,9 +263,21 @@ class OpenProject:
             self.journal = self._open_journal()
         self.journal.begin()
 
-    def _open_journal(self) -> Any:
+    def _open_journal(self) -> Journal:
         """Return the journal of the session's writes."""
-        raise NotImplementedError
+        session = self.session
+        facts = {
+            "recipe": session.recipe,
+            "discipline": session.discipline,
+            "task_id": session.task,
+            "feature": session.feature,
+        }
+        return self.database.journal(
+            session.session_id,
+            facts,
+            lambda: self.tool,
+            ends_with_writes=session.folder is None and session.worker is None,
+        )
 
     def read_at_start(self, work: Callable[[], Result]) -> Result:
         """Return `work()`, run on one state of the database; raises `StartError`."""

@@ -1,4 +1,4 @@
-"""Codex as an agent; its real program is in tests/interop/test_codex.py."""
+"""Codex as an agent; its real program is in tests/interop/test_other_agents.py."""
 
 import json
 import os

@@ -58,8 +58,6 @@ class Workspace(OpenProject):
         database: Database | None = None,
     ) -> None:
         super().__init__(folder, session)
-        self._manifest = read_manifest(folder)
-        self._views = self._manifest["schema"].get("views", "")
         self._definitions = ""
         self.tables = tables
         self.done = done
@@ -67,10 +65,10 @@ class Workspace(OpenProject):
         self.evidence: Database | None = None
         self.has_client = False
         self._own_code: Sequence[str] | None = None
-        named = (session.project or {}).get("database") or tables.database
-        self.database = self.fenced(database or engine(engine.located(self.root, named)))
-        if tables.ledger:
-            self.database.before_writes.append(self._begin_journal)
+        manifest = read_manifest(folder)
+        self.open_database(
+            manifest, engine, tables.database, ledger=tables.ledger, database=database
+        )
         self.database.before_commits.append(self._refuse_skipped)
         self._closing_on_failure(self._note_schema)
 
@@ -108,20 +106,16 @@ class Workspace(OpenProject):
         super().close()
 
     def fenced(self, database: Database) -> Database:
-        """Return a connection that refuses writes after the session has lost its claim."""
-        own, as_read = self.session.claim, self.session.as_read
+        """Return a connection that also refuses writes if rows are not as the user read them."""
+        as_read = self.session.as_read
+        super().fenced(database)
+        if as_read is not None:
 
-        def refuse() -> None:
-            if own is not None:
-                from ralphgen.runtime.tasks.claims import require_claim
-
-                require_claim(database, own["task"], self.session.session_id, own["token"])
-            if as_read is not None:
+            def refuse() -> None:
                 from ralphgen.runtime.tasks import refuse_changed
 
                 refuse_changed(database, self.tables, as_read)
 
-        if own is not None or as_read is not None:
             database.before_writes.append(refuse)
         return database
 
@@ -150,19 +144,7 @@ class Workspace(OpenProject):
 
     def _open_journal(self) -> Journal:
         self.database.entries.finish_stopped_undo(self)
-        session = self.session
-        facts = {
-            "recipe": session.recipe,
-            "discipline": session.discipline,
-            "task_id": session.task,
-            "feature": session.feature,
-        }
-        return self.database.journal(
-            session.session_id,
-            facts,
-            lambda: self.tool,
-            ends_with_writes=session.folder is None and session.worker is None,
-        )
+        return super()._open_journal()
 
     def _note_schema(self) -> None:
         def look() -> tuple[int, str]:

@@ -11,28 +11,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ralphgen.runtime.engine import Database, Journal
+    from ralphgen.runtime.engine import Database
     from ralphgen.runtime.session import Session
 
 
 class OpenTables(OpenProject):
     """The project of a session on its tables; `settings` belong to the kit."""
 
-    __slots__ = ("_manifest", "settings")
-    database: Database
+    __slots__ = ("settings",)
 
     def __init__(
         self, folder: str, session: Session, engine: type[Database], settings: Mapping[str, Any]
     ) -> None:
         super().__init__(folder, session)
-        self._manifest = read_manifest(folder)
-        self._views = self._manifest["schema"].get("views", "")
         self.settings = settings
-        named = (session.project or {}).get("database") or settings["database"]
-        self.database = engine(engine.located(self.root, named))
+        manifest = read_manifest(folder)
+        self.open_database(manifest, engine, settings["database"], ledger=settings["ledger"])
         self.database.has_tasks = False
-        if settings["ledger"]:
-            self.database.before_writes.append(self._begin_journal)
         self._closing_on_failure(self._refuse_unlike)
 
     def _refuse_migrated(self) -> None:
@@ -78,15 +73,6 @@ class OpenTables(OpenProject):
         also = self._manifest["schema"].get("tables", [])
         own = ("ralphgen_ledger",)  # no other table has a meaning here
         return only_served(self.database.tables(also, own=own), also)
-
-    def _open_journal(self) -> Journal:
-        session = self.session
-        return self.database.journal(
-            session.session_id,
-            {"recipe": session.recipe, "discipline": None, "task_id": None, "feature": None},
-            lambda: self.tool,
-            ends_with_writes=session.folder is None,
-        )
 
 
 def open_workspace(

@@ -129,7 +129,7 @@ def test_undo_of_a_verdict_restores_done_without_a_proof_on_the_current_files(
 ) -> None:
     root = sent_back(tmp_path / "p")
     session = last_session(root)
-    (root / "code.txt").write_text("1")  # no check passes on these files
+    (root / "code.txt").write_text("1", encoding="utf-8")  # no check passes on these files
     done = ralphgen("undo", session, "--yes", cwd=root)
 
     assert 0 == done.returncode, done.stdout
@@ -147,7 +147,7 @@ def test_undo_of_a_verdict_is_all_or_nothing_and_gives_the_whole_reason(
         claim_task(root, 1)
     else:
         query(root, "UPDATE ralphgen_reviews SET reverts = 'abc'")
-        (root / "code.txt").write_text("1")
+        (root / "code.txt").write_text("1", encoding="utf-8")
         reason = 'run "ralphgen task check 1", then "ralphgen task status 1 done"'
     done = ralphgen("undo", session, "--yes", cwd=root, more={"COLUMNS": "80"})
 
