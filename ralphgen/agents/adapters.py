@@ -1059,7 +1059,7 @@ def _lacks(name: str, command: list[str]) -> Iterator[str]:
     files = {CONFIG: "no MCP config", PROMPT_FILE: "no prompt"}
     missing = [files[place] for place in files if not any(place in word for word in command)]
     if missing:
-        use = 'it must use "ralphgen call", which no sandbox has'
+        use = 'it needs "ralphgen call", missing in a sandbox'
         yield f'agent "{name}" gets {" and ".join(missing)}; {use}'
 
 

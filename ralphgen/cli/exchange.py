@@ -181,7 +181,7 @@ def sync(
     verb = "would change" if dry_run else "changed"
     pushed = "; the other rows are pushed" if skipped else "; all rows are pushed"
     where = "" if dry_run else pushed if done.is_pushed else "; committed without a remote"
-    say(f"{verb} {rows}{where}" if done.changes else f"nothing to change{where}")
+    say(f"{verb} {rows}{where}" if done.changes else f"no rows changed here{where}")
     if done.conflicts:
         hint = 'decide with "ralphgen sync --ours" or "ralphgen sync --theirs"'
         *others, last = done.conflicts

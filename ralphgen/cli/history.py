@@ -274,7 +274,7 @@ def _show(entries: "Sequence[Entry]") -> None:
     """Print the entries, below a line for each call that made some of them."""
     console = page_console()
     if not entries:
-        say("nothing is on record")
+        say("no changes recorded")
     before = None
     for entry in entries:
         call = (entry.time, entry.session, entry.tool)
@@ -340,7 +340,7 @@ def _line(console: "Console", text: str, style: str = "", *, is_whole: bool = Fa
 
 
 def _counted(number: int) -> str:
-    return f"{number:,} {'row or line' if number == 1 else 'rows and lines'}"
+    return f"{number:,} {'change' if number == 1 else 'changes'}"
 
 
 def _key(key: object) -> str:

@@ -1,6 +1,7 @@
 """Rich tables of facts and of the policy, for a terminal."""
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from rich.cells import cell_len
@@ -110,7 +111,7 @@ def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, Session
     """
     console = page_console()
     if not stored:
-        console.print("there is no session")
+        console.print("no sessions yet")
         return
     rows = [_session_cells(one, records.get(one.session_id)) for one in stored]
     headings = ("session", "about", "discipline", "age", "turns", "cost", "agent", "")
@@ -121,7 +122,9 @@ def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, Session
             row = name, _subject(one, named=True), *more
             console.print(Text(name, style="bold"), soft_wrap=True)
             words = [f"{headings[at]} {row[at]}".strip() for at in taken[1:] if row[at]]
-            console.print(f"  {', '.join(words)}")
+            whole = ", ".join(word.replace(" ", "\0") for word in words)
+            for line in wrap(whole, console.width - 2):
+                console.print(f"  {line}".replace("\0", " "), soft_wrap=True)
         return
     table = Table(box=None, pad_edge=False)
     for at in taken:

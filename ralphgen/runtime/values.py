@@ -367,13 +367,14 @@ def _missing_value_message(path: str, rule: Mapping[str, Any]) -> str:
 
 def _unknown(path: str, given: Iterable[str], properties: Mapping[str, Any]) -> list[str]:
     """Return the lines on the names in `given` that the schema does not have."""
-    names = sorted(name for name in given if name not in properties)
+    given = {*given}
+    names = sorted(given - properties.keys())
     listed = ", ".join(_quoted(name) for name in properties) or "no arguments"
     takes = f"{_quoted(path) if path else 'this tool'} takes {listed}"
     lines: list[str] = []
     for name in names[:SHOWN_UNKNOWN]:
         full = _quoted(f"{path}.{name}" if path else name)
-        meant = nearest(name, properties)
+        meant = nearest(name, [one for one in properties if one not in given])
         advice = f"did you mean {_quoted(meant)}?" if meant else takes
         lines.append(f"unknown argument {full}: {advice}")
     if len(names) > SHOWN_UNKNOWN:

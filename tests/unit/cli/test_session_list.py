@@ -59,6 +59,7 @@ def test_it_fits_the_terminal_and_cuts_no_id(root: Path, width: int) -> None:
 
     assert LONG == lines[0]
     assert max(map(len, lines[1:])) <= width
+    assert not [line for line in lines if line.endswith(("cost", "turns", "feature"))]
     assert words.startswith(
         "about task 1, feature auth, discipline backend, age 0 s, turns 1,234, cost $12.5000, "
         "agent not contained, out of"

@@ -60,7 +60,7 @@ def test_the_branch_has_a_file_for_each_table_and_each_hundred_tasks(tmp_path: P
     done = synced(root)
 
     found = files(root)
-    assert "nothing to change; all rows are pushed\n" == done.stderr
+    assert "no rows changed here; all rows are pushed\n" == done.stderr
     assert [
         "disciplines.jsonl",
         "features.jsonl",
@@ -122,7 +122,7 @@ def test_three_clones_with_clashing_tasks_end_equal(first: Path, other: Path) ->
         sql = "SELECT task_id FROM task_comments WHERE body = ?"
         assert [(number(a, f"{name} one"),)] == query(a, sql, f"on {name} one")
     assert [0] * 3 == [ralphgen("check", root).returncode for root in (a, b, c)]
-    assert "nothing to change; all rows are pushed\n" == synced(c).stderr
+    assert "no rows changed here; all rows are pushed\n" == synced(c).stderr
 
 
 def test_a_task_with_a_new_number_says_so(first: Path, other: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_relative_address_of_the_remote_starts_at_the_main_worktree(
 
     done = synced(root)
 
-    assert "nothing to change; all rows are pushed\n" == done.stderr
+    assert "no rows changed here; all rows are pushed\n" == done.stderr
     assert tip(first) == tip(first.parent / "origin")
 
 

@@ -277,7 +277,7 @@ def test_launch_starts_the_agent_and_reports_its_limits_once(root: Path) -> None
 
     assert 0 == code, said
     assert "task 1 is done: done" in said
-    note = 'note: agent "mine" gets no prompt; it must use "ralphgen call", which no sandbox has'
+    note = 'note: agent "mine" gets no prompt; it needs "ralphgen call", missing in a sandbox'
     assert 1 == said.count(note)
 
 

@@ -108,7 +108,7 @@ def test_note_on_an_agent_appears_only_if_it_lacks_a_file(tmp_path: Path) -> Non
 
     assert 1 == done.stderr.count("note: "), done.stderr
     assert (
-        'note: agent "robot" gets no prompt; it must use "ralphgen call", which no sandbox has\n'
+        'note: agent "robot" gets no prompt; it needs "ralphgen call", missing in a sandbox\n'
         in done.stderr
     )
     assert "note: " not in quiet.stderr
