@@ -40,7 +40,8 @@ class Kept:
 
     It is the commit of a branch, left by a session. `failures` counts the sessions whose work did
     not merge, and `conflicts` are the files that had conflicts when a session started from it.
-    `is_continued` means that a session has started from all of it.
+    `is_continued` means that a session has started from all of it. `earlier` are the commits of
+    branches that it continues.
     """
 
     commit: str
@@ -48,6 +49,12 @@ class Kept:
     failures: int = 0
     conflicts: tuple[str, ...] = ()
     is_continued: bool = False
+    earlier: tuple[str, ...] = ()
+
+    @property
+    def continued(self) -> tuple[str, ...]:
+        """Return the commits that a session which started from this work continues."""
+        return (*self.earlier, *([self.commit] if self.is_continued else []))
 
 
 def read_kept(git: Git, task: int) -> Kept | None:
@@ -61,8 +68,9 @@ def read_kept(git: Git, task: int) -> Kept | None:
             int(facts["failures"]),
             tuple(map(str, facts["conflicts"])),
             facts["is_continued"] is True,
+            tuple(map(str, facts.get("earlier", ()))),
         )
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, AttributeError):
         return None
     return kept if kept.commit in git.branches(f"{BRANCH}{task}*").values() else None
 
@@ -75,6 +83,7 @@ def write_retained(git: Git, task: int, kept: Kept) -> None:
         "failures": kept.failures,
         "conflicts": kept.conflicts,
         "is_continued": kept.is_continued,
+        "earlier": kept.earlier,
     }
     blob = git.say("hash-object", "-w", "--stdin", given=json.dumps(facts).encode())
     git.say("update-ref", f"{REF}{task}", blob)
@@ -121,20 +130,24 @@ def keep_work(
         if git.commit(f"refs/heads/{tree.branch}") != commit:  # the agent has left the branch
             create_branch(git, next_name(git, f"{BRANCH}{task}"), commit)
         before = read_kept(git, task)
-        failures, conflicts = (before.failures, before.conflicts) if before else (0, ())
-        write_retained(git, task, Kept(commit, session, failures, conflicts))
-        if before is not None and git.contains(commit, before.commit):
+        kept = Kept(commit, session)
+        if before is not None:
+            earlier = before.continued
+            kept = replace(
+                kept, failures=before.failures, conflicts=before.conflicts, earlier=earlier
+            )
+        write_retained(git, task, kept)
+        if before is not None and not before.failures and git.contains(commit, before.commit):
             drop_continued(git, task, before)
     release(own)
     set_aside(git, tree.branch, say)
 
 
 def drop_continued(git: Git, task: int, kept: Kept) -> None:
-    """Delete the branch of kept work that a later session has continued, unless merging failed."""
-    if kept.is_continued and not kept.failures:
-        for name, commit in git.branches(f"{BRANCH}{task}-*").items():
-            if commit == kept.commit:
-                delete_branch(git, name)
+    """Delete the branches of kept work that a later session has continued."""
+    for name, commit in git.branches(f"{BRANCH}{task}-*").items():
+        if commit in kept.continued:
+            delete_branch(git, name)
 
 
 def forget_merged(git: Git, works: Mapping[int, str]) -> None:

@@ -162,6 +162,20 @@ def test_work_that_conflicted_starts_with_markers_and_is_merged_when_resolved(ro
     assert isinstance(merged(root, tree, 1), Merged)
     assert "0" == (root / "code.txt").read_text(encoding="utf-8")
     assert (root / "more.txt").exists()
+    assert [] == branches(root)
+
+
+def test_work_that_conflicted_leaves_no_branch_if_a_limit_ended_its_continuation(
+    root: Path,
+) -> None:
+    conflicting(root)
+    keep_work(root, resolved(root, ""), 1, "s2", say)
+    assert "ralph/task-1-1" in branches(root)
+    tree = resolved(root, "0")
+    closed(root, tree, 1)
+
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert [] == branches(root)
 
 
 def test_markers_that_remain_are_not_merged_and_the_second_failure_is_the_last(root: Path) -> None:
