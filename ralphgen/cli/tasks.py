@@ -400,15 +400,19 @@ def delete(
 
 def _list_questions(at: RowCommand, limit: int) -> None:
     """Print the oldest open questions, each with the command that answers it."""
-    from ralphgen.sessions.questions import open_questions
+    from ralphgen.sessions.claims import task_states
+    from ralphgen.sessions.questions import asked_elsewhere, open_questions
 
-    found = open_questions(project_place(at.project).root)
+    root = project_place(at.project).root
+    found = open_questions(root)
     shown = found[:limit]
     if at.as_json:
         print_json({"questions": [one.as_json() for one in shown], "total": len(found)})
         return
     if not found:
         say("no open questions")
+    if elsewhere := sorted(asked_elsewhere(root, task_states(root))):
+        say(f"asked in another clone: {', '.join(f'task {task}' for task in elsewhere)}")
     for one in shown:
         print(plain(f"question {one.number}, task {one.task}, {one.title} ({one.asked})"))
         for line in harmless(one.question).splitlines():

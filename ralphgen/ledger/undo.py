@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from ralphgen.errors import ProjectError
+from ralphgen.errors import MissingError, ProjectError
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import proof_on
 from ralphgen.ledger.backup import FOLDER as BACKUPS
@@ -27,9 +28,11 @@ from ralphgen.ledger.record import (
 )
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.database import module_of, open_database, opened_database
+from ralphgen.project.git import ask_git
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.ledger import DONE, KEPT, finish_undo, moment
+from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 from ralphgen.runtime.tasks.claims import (
     drop_merge,
@@ -546,9 +549,7 @@ def undo_session(
         def work() -> Undone:
             entries = _entries_of(database, session)
             if not entries and database.row(_REVIEWS, [session]) is None:
-                refuse_unknown(
-                    session, [one for (one,) in database.rows(SESSION_IDS) if one != own]
-                )
+                _refuse_unknown(root, database, session, own)
             held: dict[Key, str] = {
                 (task,): f"it is claimed by {holder_of(claim)}"
                 for task, claim in (live_claims(database) if has_tasks else {}).items()
@@ -597,6 +598,18 @@ def undo_session(
             return Undone(own, tuple(rows), tuple(lines))
         database.writing(lambda: _finish(root, database))
     return undone
+
+
+def _refuse_unknown(root: Path, database: "Database", session: str, own: str) -> None:
+    """Raise `MissingError` for an unknown session; a trailer in git names one of another clone."""
+    known = [one for (one,) in database.rows(SESSION_IDS) if one != own]
+    if session not in known:
+        words = ("log", "--all", "-1", "--format=%h", "--extended-regexp")
+        grep = f"--grep=^Ralphgen-Session: {re.escape(session)}$"
+        if commit := (ask_git(root, [*words, grep]) or b"").decode().strip():
+            text = f'session "{one_line(session)}" ran in another clone, which merged {commit}'
+            raise MissingError(text, "undo it there")
+    refuse_unknown(session, known)
 
 
 def _undo_decisions(

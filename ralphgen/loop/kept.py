@@ -124,6 +124,7 @@ def keep_work(
     unlock(own)
     commit = keep_leftover(own, say)
     if not continues:
+        release(own)  # so that git deletes the branch for the user
         return
     began = git.say("rev-parse", f"{tree.began}^{{tree}}")
     if git.say("rev-parse", f"{commit}^{{tree}}") != began:

@@ -23,6 +23,7 @@ from ralphgen.project.database import open_database
 from ralphgen.project.git import begin_of_git, branch_in, work_tree_around
 from ralphgen.runtime.tasks.merges import merge_targets, waiting
 from ralphgen.sessions.claims import task_states
+from ralphgen.sessions.questions import asked_elsewhere
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
 from ralphgen.terminal.console import as_typed
 
@@ -154,11 +155,14 @@ def _tasks(root: Path, events: Sequence[Event]) -> dict[str, list[Facts]]:
     tried = {one["task"]: one for one in ends if isinstance(one.get("task"), int)}
     attempts = read_settings(root).loop.attempts
     found: dict[str, list[Facts]] = {}
-    for one in task_states(root):
+    states = task_states(root)
+    elsewhere = asked_elsewhere(root, states)
+    for one in states:
         task, state = one.task, one.state
         facts: Facts = {"id": task.id, "title": task.title, "in_loop": task.id in tried}
         if state == "blocked":
             facts["reason"] = task.reason
+            facts["elsewhere"] = task.id in elsewhere
         elif state == "ready" and facts["in_loop"]:
             state, end = "open", tried[task.id]
             attempt = f"attempt {one.claim.attempts if one.claim else 0} of {attempts}"
@@ -234,6 +238,8 @@ def _task_lines(state: str, tasks: Sequence[Facts], loop: str) -> Iterator[str]:
 
 def _task_label(task: Facts) -> str:
     reason = task.get("reason")
+    if reason and task.get("elsewhere"):
+        reason = f"{reason} (asked in another clone)"
     name = f"{task['id']} {task['title']}"
     if not reason:
         return name

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import writing_tasks
+from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.tables import VERSION, no_ledger, read_state
 from ralphgen.project.database import open_database
 from ralphgen.project.git import begin_of_git, settings_of
@@ -21,6 +23,7 @@ from ralphgen.runtime.tasks import Ralphgen, Tables, comments, task_row, today
 from ralphgen.runtime.tasks.claims import BLOCKED, PENDING, other_claim, refusal_of
 from ralphgen.runtime.tasks.comments import OPEN
 from ralphgen.runtime.tasks.status import move, set_status
+from ralphgen.sessions.claims import TaskState, task_states
 from ralphgen.sessions.credentials import user_name
 from ralphgen.sessions.decide import no_tasks
 
@@ -99,6 +102,17 @@ def open_questions(root: Path) -> list[OpenQuestion]:
     ]
 
 
+def asked_elsewhere(root: Path, states: Iterable[TaskState]) -> set[int]:
+    """Return the blocked tasks whose question is in another clone, which shares only their rows."""
+    blocked = [one.task for one in states if one.state == BLOCKED]
+    asked = {task.id for task in blocked if task.reason.rstrip().endswith("?")}
+    if not asked or read_settings(root).git.rows is None or read_state(root).version != VERSION:
+        return set()
+    with open_database(root) as connection:
+        own = {task for (task,) in connection.rows("SELECT task_id FROM ralphgen_questions")}
+    return asked - own
+
+
 def last_question(root: Path, session_id: str) -> int | None:
     """Return the number of the last question of a session that is not withdrawn, None without."""
     with suppress(ProjectError), open_database(root) as connection:
@@ -119,6 +133,10 @@ def answer_question(root: Path, task: int, text: str, number: int | None = None)
         raise UsageError(f"the answer has {len(text)} characters, the maximum is {LONGEST_ANSWER}")
     schema = schema_of_tasks(root)
     user = User(root, "answer")
+    if task in asked_elsewhere(root, task_states(root)):
+        steps = f"ralphgen task comment {task} TEXT && ralphgen task status {task} {PENDING}"
+        hint = f"answer it there, or run: {steps} && ralphgen sync"
+        raise ProjectError(f"the question of task {task} is in another clone", hint)
     with writing_tasks(root, schema) as (database, tables):
         return database.writing(lambda: _answer(database, tables, user, task, text, number))
 

@@ -175,6 +175,35 @@ def test_the_undo_of_a_sync_is_pushed_by_the_next(first: Path, other: Path) -> N
 
 
 @pytest.mark.thorough
+def test_a_question_and_a_session_of_another_clone_are_named(first: Path, other: Path) -> None:
+    query(first, "UPDATE tasks SET status = 'blocked', blocked_by = 'Which unit?' WHERE id = 1")
+    query(
+        first,
+        "INSERT INTO ralphgen_questions (task_id, session, asked, question, options) "
+        "VALUES (1, 's1', '2026-01-01', 'Which unit?', '[]')",
+    )
+    synced(first)
+    synced(other)
+    git(other, "commit", "--quiet", "--allow-empty", "-m", "x\n\nRalphgen-Session: s1.x")
+    commit = tip(other, "HEAD")[:7]
+
+    def said(root: Path, *words: str) -> str:
+        done = ralphgen(*words, "--project", root)
+        return " ".join((done.stdout + done.stderr).split())
+
+    assert "Which unit? (asked in another clone)" in said(other, "status")
+    assert "asked in another clone: task 1" in said(other, "task", "list", "--questions")
+    answer = said(other, "task", "answer", "1", "EUR")
+    assert "error: the question of task 1 is in another clone" in answer
+    steps = "ralphgen task comment 1 TEXT && ralphgen task status 1 pending && ralphgen sync"
+    assert steps in answer
+    undo = said(other, "undo", "s1.x")
+    assert f'error: session "s1.x" ran in another clone, which merged {commit}' in undo
+    assert 'there is no session "s1" on record' in said(other, "undo", "s1")
+    assert "another clone" not in said(first, "status")
+    assert "answered question 1" in said(first, "task", "answer", "1", "EUR")
+
+
 def test_features_that_both_made_wait_for_a_decision_with_their_tasks(
     first: Path, other: Path
 ) -> None:

@@ -49,6 +49,7 @@ def test_unfinished_work_of_the_last_session_is_on_the_branch_of_its_task(
     assert 5 == done.returncode, done.stderr
     assert "half" == git(project.root, "show", "ralph/task-1:half.txt")
     assert "  unmerged    ralph/task-1\n" in done.stderr
+    git(project.root, "branch", "-D", "ralph/task-1")  # no worktree has it checked out
 
 
 @pytest.mark.parametrize(
