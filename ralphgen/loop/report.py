@@ -3,11 +3,12 @@
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ralphgen.errors import ProgramError, plain
 from ralphgen.files import WRITE_HINT
+from ralphgen.kits.registry import read_settings
 from ralphgen.loop.cost import Costs
 from ralphgen.loop.git import Git
 from ralphgen.loop.run import PENDING, Event, duration
@@ -22,6 +23,10 @@ SHOWN = 20  # files that a task names
 SHORT = 12  # characters of a commit
 TRAILER = "%(trailers:key=Ralphgen-{},valueonly)"
 PROOF = f"--format={TRAILER.format('Proof')}%x00{TRAILER.format('Session')}"
+MERGE = (
+    f"--format=%x01%H%x00{TRAILER.format('Task')}%x00{TRAILER.format('Session')}"
+    "%x00%(trailers:key=Reverts,valueonly)"
+)
 RESULT = re.compile(r"(\S+)=0(?= )")
 
 
@@ -35,33 +40,65 @@ def write_report(root: Path, events: Sequence[Event], path: Path) -> None:
 
 
 def delivery_lines(root: Path, onto: str, report: Path) -> Iterator[str]:
-    """Yield the path of the report, and the command that opens a pull request for `onto`."""
+    """Yield the path of the report, and the command that opens a pull request for `onto`.
+
+    It pushes the branch first, unless a remote has all of it.
+    """
     name = os.path.relpath(report)
     name = str(report) if name.startswith("..") else name
     yield plain(f"Report: {name}")
-    base = branch_in(root)
-    if onto and base and Git(root).say("rev-list", "--max-count=1", f"{base}..refs/heads/{onto}"):
-        words = ("--base", base, "--head", onto, "--body-file", name)
-        yield plain(f"Deliver: {shlex.join(('gh', 'pr', 'create', *words))}")
+    base, git = branch_in(root), Git(root)
+    if onto and base and git.say("rev-list", "--max-count=1", f"{base}..refs/heads/{onto}"):
+        words = ("gh", "pr", "create", "--base", base, "--head", onto, "--body-file", name)
+        remotes = git.say("remote").splitlines()
+        tip = git.commit(f"refs/heads/{onto}")
+        push = ""
+        if not any(git.commit(f"refs/remotes/{one}/{onto}") == tip for one in remotes):
+            remote = read_settings(root).loop.remote or next(iter(remotes), "origin")
+            push = f"{shlex.join(('git', 'push', '--set-upstream', remote, onto))} && "
+        yield plain(f"Deliver: {push}{shlex.join(words)}")
 
 
 def report_lines(root: Path, events: Sequence[Event]) -> Iterator[str]:
-    """Yield the lines of a report: each merged task, then what waits for the user."""
+    """Yield the lines of a report: each merged task, earlier work on the branch, and what waits."""
     target = next((one for one in events if one["event"] == "target"), {})
+    branch, git = str(target.get("branch", "")), Git(root)
     stop = next((one for one in reversed(events) if one["event"] == "stop"), {})
     states = {one.task.id: one for one in task_states(root)}
     yield f"# Work on {code(target.get('branch', ''))}"
     yield ""
     seconds, why = stop.get("seconds", 0), stop.get("reason", "")
     yield f"The loop stopped after {duration(seconds)}: {code(why)}."
-    for one in events:
-        if one["event"] == "merge" and one["outcome"] == MERGED and one["task"] is not None:
+    merges = [one for one in events if one["event"] == "merge" and one["outcome"] == MERGED]
+    for one in merges:
+        if one["task"] is not None:
             yield ""
-            branch = str(target.get("branch", ""))
-            yield from _merged_task(Git(root), one, events, states.get(one["task"]), branch)
+            yield from _merged_task(git, one, events, states.get(one["task"]), branch)
+    if earlier := [*_earlier(git, branch, {one["commit"] for one in merges}, states)]:
+        yield from ("", f"## Earlier work on {code(branch)}", "", *earlier)
     waiting = [*_waiting(events, states)]
     if waiting:
         yield from ("", "## Waiting for you", "", *waiting)
+
+
+def _earlier(
+    git: Git, target: str, own: Collection[str], states: Mapping[int, TaskState]
+) -> Iterator[str]:
+    """Yield a line for each earlier merge that the target has before the current branch."""
+    current = branch_in(git.root)
+    if not current or current == target or git.commit(f"refs/heads/{target}") is None:
+        return
+    words = ("log", "--first-parent", "--reverse", MERGE, f"{current}..refs/heads/{target}")
+    merges = [line.split("\0") for line in git.say(*words).split("\1") if line.strip()]
+    reverted = {reverts.strip() for *_, reverts in merges}
+    for commit, task, session, reverts in merges:
+        number = commit.strip()
+        if not task.strip().isdecimal() or reverts.strip() or number in {*own, *reverted}:
+            continue
+        state = states.get(int(task))
+        title = f", {code(state.task.title)}" if state else ""
+        undo = undo_command(session.strip(), target, current)
+        yield f"- task {task.strip()}{title}: {code(number[:SHORT])}; undo it: {code(undo)}"
 
 
 def undo_command(session: str, target: str | None, current: str) -> str:

@@ -32,7 +32,7 @@ from ralphgen.loop.git import (
 )
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.database import open_database
-from ralphgen.project.git import ask_git, read_files_of_git
+from ralphgen.project.git import ask_git, read_files_of_git, work_tree_around
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.ledger import UNMERGED
 from ralphgen.runtime.files.checkout import (
@@ -741,9 +741,8 @@ def worktree_notes(root: Path) -> Iterator[str]:
     if waiting:
         tasks = ", ".join(str(one.task) for one in waiting)
         yield f'done but not merged: task {tasks}; "ralphgen loop --worktrees" continues the merge'
-    if not trees:
-        return
-    yield f"{len(trees)} in {FOLDER}, kept for the next loop"
+    if trees:
+        yield f"{len(trees)} in {FOLDER}, kept for the next loop"
     for tree in trees:
         words = ("--porcelain", "--ignore-submodules=all")
         is_agents = tree.folder.name != MERGE
@@ -752,7 +751,5 @@ def worktree_notes(root: Path) -> Iterator[str]:
     with open_database(root) as connection:
         has_ledger = state_of(connection).version is not None
         targets = merge_targets(connection) if has_ledger else {}
-    names = unmerged_branches(Git(root).folder, targets.values())
-    kept = [name for name in names if KEPT.match(name)]
-    if kept:
-        yield f"unmerged branches: {', '.join(kept)}"
+    if names := unmerged_branches(work_tree_around(root.resolve() / ".ralph"), targets.values()):
+        yield f"unmerged branches: {', '.join(names)}"

@@ -134,6 +134,7 @@ def test_the_remote_gets_the_branch_and_no_other(tmp_path: Path) -> None:
     assert 0 == done.returncode, done.stderr
     assert git(project.root, "rev-parse", NIGHT) == git(origin, "rev-parse", NIGHT)
     assert before == git(origin, "rev-parse", main)
+    assert f"Deliver: gh pr create --base {main} --head {NIGHT} " in done.stderr
 
 
 def test_work_that_waits_for_the_branch_is_not_merged_into_main(tmp_path: Path) -> None:
@@ -201,6 +202,30 @@ def test_the_report_names_each_task_and_holds_its_texts_inert(tmp_path: Path) ->
     branch = branch_of(project.root)
     assert f"gh pr create --base {branch} --head {NIGHT} --body-file {report}" in last
     assert 0o600 == report.stat().st_mode & 0o777
+
+
+def test_the_report_of_the_second_loop_covers_the_branch_and_pushes_it(tmp_path: Path) -> None:
+    project = repository(tmp_path, 3, {"*": [WORKS]})
+    with_origin(project.root)
+    options = ("--worktrees", "--onto", NIGHT, "--max-tasks", "1")
+    project.loop(*options)
+    project.loop(*options)
+    sessions = dict(query(project.root, "SELECT task_id, id FROM ralphgen_sessions"))
+    undone = ("--code", "--onto", NIGHT, "--yes", "--project", project.root)
+    ran("undo", sessions[2], *undone)
+    first = git(project.root, "rev-list", "--merges", "--reverse", NIGHT).split()[0]
+    query(project.root, "UPDATE tasks SET status = 'pending' WHERE id = 3")
+
+    done = project.loop(*options)
+
+    report = done.stderr.partition("Report: ")[2].splitlines()[0]
+    text = Path(report).read_text(encoding="utf-8")
+    undo = f"ralphgen undo {sessions[1]} --code --onto {NIGHT}"
+    earlier = text.partition(f"\n## Earlier work on `{NIGHT}`\n\n")[2].splitlines()
+    assert "## Task 3" in text
+    assert [f"- task 1, `Task 1`: `{first[:12]}`; undo it: `{undo}`"] == earlier
+    last = done.stderr.splitlines()[-1]
+    assert f"Deliver: git push --set-upstream origin {NIGHT} && gh pr create --base " in last
 
 
 def test_the_printed_undo_takes_the_work_out(tmp_path: Path) -> None:
