@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ralphgen.errors import plain
+from ralphgen.runtime.errors import one_line
 from ralphgen.terminal.app import App, Project, Yes
 from ralphgen.terminal.console import say
 
@@ -83,7 +84,7 @@ def _delegate(project: Path, signers: Path, branch: str, *, yes: bool) -> None:
     _trust_items(project, yes=yes)
     say(f"these keys may sign for you on {plain(found.branch)}, from {found.anchor[:12]} on:")
     for line in signer_lines(found.signers):
-        say(f"  {plain(line)}")
+        say(f"  {one_line(line)}")
     if not found.is_signed:
         say("warning: the newest commit has no good signature of them; only later commits count")
     if not yes and not at_terminal():
@@ -196,4 +197,4 @@ def confirm_trust(shown: Sequence[str]) -> bool:
 def _show(shown: Sequence[str]) -> None:
     say("this project runs these commands on your machine:")
     for line in shown:
-        say(f"  {plain(line)}")
+        say(f"  {one_line(line)}")  # never cut: the user approves all of it

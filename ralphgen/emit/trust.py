@@ -77,6 +77,7 @@ from ralphgen.project.root import (
 )
 from ralphgen.project.schema import ProjectRows, open_rows
 from ralphgen.runtime.encoding import sha256_hex
+from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.git import ATTRIBUTES
 from ralphgen.runtime.files.main_tree import (
     CLIENT_FILES,
@@ -88,6 +89,7 @@ from ralphgen.runtime.files.main_tree import (
     repository_of,
     tree_top,
 )
+from ralphgen.runtime.processes.secrets import is_secret, masked_text
 from ralphgen.runtime.system import is_below_launch
 
 # Below `.ralph`: what ralphgen writes there while work is done.
@@ -389,7 +391,7 @@ def _check_command(check: CheckSettings) -> str:
 def discipline_items(
     discipline: str | None, servers: Mapping[str, Mapping[str, Any]], config: Config
 ) -> list[TrustItem]:
-    """Return a discipline's MCP servers as items, without the values of `env` and headers.
+    """Return a discipline's MCP servers as items, without secrets in `env` and headers.
 
     `servers` are entries of an MCP config, by name: those of `config`, and those of the database.
     """
@@ -682,7 +684,7 @@ def require_trust(
     foreign = untrusted(root, items)
     if foreign and not ask([item.shown for item in foreign]):
         text = "this project has not been approved on this machine; it would run:"
-        listed = "\n".join(f"  {plain(item.shown)}" for item in foreign)
+        listed = "\n".join(f"  {one_line(item.shown)}" for item in foreign)  # never cut
         hint = 'review and approve with "ralphgen trust"'
         with suppress(RalphgenError):  # a database outside of the project is not looked for
             if needs_database and not has_database(root):
@@ -760,7 +762,7 @@ def record_own_files(
     if held:
         stops = "; the server does not start" if missing else ""
         ordered = sorted(held, key=lambda item: item.digest not in missing)
-        listed = "\n".join(f"  {plain(item.shown)}" for item in ordered)
+        listed = "\n".join(f"  {one_line(item.shown)}" for item in ordered)
         hint = 'review and approve with "ralphgen trust"'
         warnings.append(f"not approved on this machine yet{stops}:\n{listed}\nhint: {hint}")
     return warnings
@@ -877,10 +879,21 @@ def _items_in(root: Path, config: Config, database: Mapping[str, Any]) -> list[T
 
 def _use(name: str, entry: Mapping[str, Any]) -> str:
     """Return how a session uses a server: it starts a command, or connects to an address."""
-    named = "".join(f" with {one}=…" for one in entry.get("env", entry.get("headers", {})))
+    shown = {
+        **dict.fromkeys(entry.get("headers", {}), "…"),
+        **{key: _shown_value(key, value) for key, value in entry.get("env", {}).items()},
+    }
+    named = "".join(f" with {key}={value}" for key, value in shown.items())
     if "url" in entry:
         return f'connects to "{name}" at {public_url(entry["url"])}{named}'
     return f'starts "{name}": {shlex.join([entry["command"], *entry["args"]])}{named}'
+
+
+def _shown_value(name: str, value: str) -> str:
+    """Return the value of a variable, masked if it is a reference or looks like a secret."""
+    if is_secret(name) or re.fullmatch(r"\$\{\w*\}", value):
+        return "…"
+    return shlex.quote(masked_text(value))
 
 
 def _version(manifest: bytes) -> object:

@@ -45,7 +45,10 @@ from ralphgen.runtime.engine.queries import ROWS, SECONDS
 from ralphgen.runtime.files.main_tree import pattern_of
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
-URL = re.compile(r"https?://[^\s\x00-\x1f\x7f/?#][^\s\x00-\x1f\x7f]*")
+# The host is printable ASCII, so that all programs agree where it ends: some take "\\" for "/".
+URL = re.compile(
+    r"https?://(?:[!\"$-.0->@-\[\]-~]*@)?[!\"$-.0->A-\[\]-~]+(?:[/?#][^\s\x00-\x1f\x7f\\]*)?"
+)
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 PUBLIC_URL = re.compile(
     r"https?://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?(/[A-Za-z0-9._~-]+)+"
@@ -244,7 +247,10 @@ SchemaName = Annotated[
         ),
     ),
 ]
-Url = Annotated[str, expecting("a URL that starts with http:// or https://", URL.fullmatch)]
+Url = Annotated[
+    str,
+    expecting("a URL that starts with http:// or https://, without a backslash", URL.fullmatch),
+]
 VariableName = Annotated[
     str,
     expecting('the name of a variable, such as "RALPH_DSN", not the DSN', VARIABLE.fullmatch),
@@ -646,12 +652,12 @@ AnyNamedServer = Annotated[
 
 def public_url(url: str) -> str:
     """Return a URL without the parts that may be secret: user, query and fragment."""
-    scheme, _, rest = url.partition("://")
-    place, mark, _ = rest.partition("?") if "?" in rest else rest.partition("#")
-    host, slash, path = place.partition("/")
-    user, at, host = host.rpartition("@")
-    hidden = "…@" if at or user else ""
-    return f"{scheme}://{hidden}{host}{slash}{path}{mark}{'…' if mark else ''}"
+    place = re.split("[?#]", url, maxsplit=1)[0]
+    scheme, _, rest = place.partition("://")
+    host, slash, path = rest.partition("/")
+    _, at, host = host.rpartition("@")
+    hidden = f"{url[len(place)]}…" if place != url else ""
+    return f"{scheme}://{'…@' if at else ''}{host}{slash}{path}{hidden}"
 
 
 NamedServer = NamedMcpServer | NamedRemoteServer

@@ -189,3 +189,67 @@ def test_an_agent_with_a_separate_terminal_is_not_asked(
     os.close(primary)
 
     assert 2 == process.returncode
+
+
+def test_a_long_command_is_listed_to_its_end(clone: Path) -> None:
+    command = f"pytest # {'the tests of every package ' * 200}\\ntouch PWNED"
+    configure(clone, CHECK.replace('"touch", "PWNED"', f'"sh", "-c", "{command}"'))
+    (clone / "said").write_text(ralphgen("regen", clone, "--no-install").stderr, encoding="utf-8")
+    git(clone, "init", "-q")
+    git(clone, "commit", "-q", "--allow-empty", "-m", "x")
+    refused = ralphgen("gate", "-C", clone)
+    listed = ralphgen("trust", "-C", clone, stdin="")
+
+    for said in (refused.stderr, listed.stderr, (clone / "said").read_text(encoding="utf-8")):
+        assert "\\ntouch PWNED" in said
+
+
+def remote(url: str) -> str:
+    facts = f'type = "http"\nurl = "{url}"\n'
+    return f"\n[disciplines.testing.mcp_servers.notes]\n{facts}"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://evil.example#@good.example/mcp?x=1", "https://evil.example#…"),
+        ("https://evil.example?@good.example/mcp", "https://evil.example?…"),
+        ("https://evil.example/@good.example/mcp", "https://evil.example/@good.example/mcp"),
+        ("https://me:pass@good.example:8443/mcp", "https://…@good.example:8443/mcp"),
+        ("https://[::1]:1/mcp?key=1#a", "https://[::1]:1/mcp?…"),
+    ],
+)
+def test_the_host_of_a_server_is_shown(clone: Path, url: str, shown: str) -> None:
+    configure(clone, remote(url))
+
+    assert f'connects to "notes" at {shown}\n' in ralphgen("trust", "-C", clone).stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://evil.example\\\\@good.example/mcp",
+        "https://evil.example/\\\\good.example",
+        "https://good.ex\u0430mple/mcp",
+        "https://me@/mcp",
+    ],
+)
+def test_an_address_that_programs_read_differently_is_refused(clone: Path, url: str) -> None:
+    configure(clone, remote(url))
+
+    assert "without a backslash" in ralphgen("trust", "-C", clone, "--yes").stderr
+
+
+def test_variables_of_a_server_are_shown_unless_they_hold_secrets(clone: Path) -> None:
+    env = (
+        'env = { NODE_OPTIONS = "--require ./evil.js", API_TOKEN = "hidden", HOST = "${HOST}", '
+        'URL = "https://me:hidden@a.example" }\n'
+    )
+    configure(clone, SERVER + env)
+    shown = ralphgen("trust", "-C", clone, "--yes").stderr
+
+    assert " with NODE_OPTIONS='--require ./evil.js' with API_TOKEN=… with HOST=…" in shown
+    assert "hidden" not in shown
+    path = clone / ".ralph/ralphgen.toml"
+    path.write_text(path.read_text(encoding="utf-8").replace("hidden", "h"), encoding="utf-8")
+    assert "API_TOKEN" in ralphgen("trust", "-C", clone).stderr
