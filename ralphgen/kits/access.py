@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Sequence
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS, USES
@@ -10,14 +9,13 @@ from ralphgen.planning import ServerPlan
 from ralphgen.planning.access import (
     AGENTS,
     CLAIMS,
+    COMMANDS,
     LONGEST,
     NOW,
-    PREFIX,
     SERVICE,
     KitAccess,
-    SecuredTable,
     ledger_tables,
-    role,
+    role_prefix,
     status_queries,
     untied_queries,
     used,
@@ -30,9 +28,10 @@ from ralphgen.runtime.engine.postgresql.revocations import MADE
 from ralphgen.runtime.policy import Policy
 from ralphgen.spelling import sql_name, sql_text
 
-WRITING = ("INSERT", "UPDATE", "DELETE")
 # The ends of the blocks in the templates. A name that contains one would end its block early.
-ENDS = re.compile(r"\$(emptied|guard|holder|journal|login|roles|secured|service)\$")
+ENDS = re.compile(
+    r"\$(emptied|granted|guard|holder|journal|login|policies|role|roles|secured|service)\$"
+)
 
 
 def access_sql(project: ProjectFacts, plan: ServerPlan) -> str:
@@ -67,20 +66,21 @@ def access_sql(project: ProjectFacts, plan: ServerPlan) -> str:
     has_ledger = project.schema.table(MARKER) is not None
     return rendered(
         "sql/roles.sql.jinja",
-        agents=AGENTS,
+        agents=sql_text(AGENTS),
         claims=has_ledger,
+        commands=COMMANDS,
         first_statuses=own.first_statuses,
-        journaled=_journaled_tables(tables) if has_ledger else [],
+        journaled=[table.name for table in tables if table.writes] if has_ledger else [],
         now=NOW,
         left_out=untied_queries(project, server, policy),
         places=[f"{table.text}::regclass" for table in tables],
-        prefix=PREFIX,
+        prefix=role_prefix(schema),
         proves=project.done is not None,
         revoked=MADE if project.http else "",
-        roles=[role(recipe) for recipe in policy.recipes],
+        recipes=[*policy.recipes],
         schema=sql_name(schema),
         schema_text=sql_text(schema),
-        service=SERVICE,
+        service=sql_text(SERVICE),
         status_tools=sql_text(f"{{{','.join(status_queries(project))}}}"),
         statuses=sql_text(json.dumps(dict(own.statuses))),
         tables=[*tables, *(ledger_tables(schema, uses) if has_ledger else [])],
@@ -90,19 +90,8 @@ def access_sql(project: ProjectFacts, plan: ServerPlan) -> str:
 def _refuse_names(schema: str, policy: Policy) -> None:
     """Raise `ProjectError` for names that no role or function can have."""
     unfit = [
-        name
-        for name in policy.recipes
-        if len(role(name).encode()) > LONGEST or role(name) in (AGENTS, SERVICE)
+        name for name in policy.recipes if len(name.encode()) > LONGEST or name in (AGENTS, SERVICE)
     ]
     if unfit or "$" in schema:
         name = f'recipe "{unfit[0]}"' if unfit else f'schema "{schema}"'
         raise ProjectError(f"no role can be named after the {name}", "rename it")
-
-
-def _journaled_tables(tables: Sequence[SecuredTable]) -> list[str]:
-    """Return the tables that sessions write, and whose changes must be journaled."""
-    return [
-        table.name
-        for table in tables
-        if any(granted.startswith(WRITING) for granted, _ in table.grants)
-    ]

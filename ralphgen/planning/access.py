@@ -10,16 +10,23 @@ from ralphgen.project.queries import PreparedQuery
 from ralphgen.runtime.policy import ANY, OPTIONAL, RULES, Policy, Recipe
 from ralphgen.spelling import sql_name, sql_text
 
-PREFIX = "ralphgen_"
-AGENTS = f"{PREFIX}agents"  # the group of all recipes' roles
-SERVICE = f"{PREFIX}service"  # for the login of a server that many sessions share, over HTTP
+AGENTS = "agents"  # the group of all recipes' roles
+SERVICE = "service"  # for the login of a server that many sessions share, over HTTP
 LOGINS = "ralphgen_logins"  # maps each login to its session
-LONGEST = 63  # bytes of a name
+LONGEST = 63 - len("ralphgen_ffffffff_ffffffff_")  # bytes of a recipe with a role
 
 
-def role(recipe: str) -> str:
-    """Return the name of a recipe's role; one name serves all databases of a server."""
-    return f"{PREFIX}{recipe}"
+def role_prefix(schema: str) -> str:
+    """Return the SQL of the prefix of a project's roles, which contains two OIDs.
+
+    All databases of a PostgreSQL server share their roles, so a role has the ids of its database
+    and schema. The database itself has them: the same file creates the roles of several databases.
+    """
+    place = sql_text(sql_name(schema))
+    database = "(SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"
+    ids = (database, f"CAST(to_regnamespace({place}) AS oid)")
+    parts = ", '_', ".join(f"to_hex(CAST({one} AS bigint))" for one in ids)
+    return f"concat('ralphgen_', {parts}, '_')"
 
 
 Command = Literal["SELECT", "INSERT", "UPDATE", "DELETE"]
@@ -39,7 +46,7 @@ HOLDER = "ralphgen_holder"  # the same, for a session that has lost its claim
 
 Clauses = Sequence[tuple[str, Sequence[str]]]  # USING and WITH CHECK: one condition must hold
 Policies = Mapping[Command, Clauses]
-Grants = Sequence[tuple[str, Sequence[str]]]  # a privilege, and the roles that have it
+Grants = Sequence[tuple[str, Sequence[str]]]  # a privilege, and the recipes that have it
 EVERY_ROW: Clauses = [("USING", ["true"])]  # for any valid login
 
 
@@ -78,9 +85,10 @@ class KitAccess:
 class SecuredTable:
     """A table or view for the template of roles; a command without a policy is forbidden.
 
-    `name` is the SQL identifier and `text` the same as an SQL string; `adding` are the roles that
+    `name` is the SQL identifier and `text` the same as an SQL string; `adding` are the recipes that
     number new rows, and `counting` the privileges they need for that. `writer` is the function that
-    returns the login of a session if it may write there.
+    returns the login of a session if it may write there. `grants` has the beginning of each GRANT
+    and its recipes, as SQL strings, and `writes` is whether one of them writes.
     """
 
     name: str
@@ -90,6 +98,7 @@ class SecuredTable:
     writer: str
     grants: Sequence[tuple[str, str]]
     policies: Sequence[tuple[str, Clauses]]
+    writes: bool
 
 
 def secured(
@@ -102,11 +111,15 @@ def secured(
     return SecuredTable(
         name=place,
         text=sql_text(place),
-        adding=", ".join(map(sql_name, dict.fromkeys(adding))),
+        adding=", ".join(map(sql_text, dict.fromkeys(adding))),
         counting="USAGE, UPDATE" if name == "tasks" else "USAGE",  # by `library.next_number`
         writer=writer,
-        grants=[(granted, ", ".join(map(sql_name, roles))) for granted, roles in grants],
+        grants=[
+            (sql_text(f"GRANT {granted} ON {place} TO "), ", ".join(map(sql_text, roles)))
+            for granted, roles in grants
+        ],
         policies=[*(given | dict(policies)).items()],
+        writes=any(granted.startswith(COMMANDS[1:]) for granted, _ in grants),
     )
 
 
@@ -169,7 +182,7 @@ def of_own_rows(
 
 
 def _granted(uses: Sequence[Use]) -> Grants:
-    """Return the privileges on columns, each with the roles of the recipes that need just those."""
+    """Return the privileges on columns, each with the recipes that need just those."""
     grants: list[tuple[str, Sequence[str]]] = []
     for command in COMMANDS:
         columns: dict[str, set[str]] = {}
@@ -178,7 +191,7 @@ def _granted(uses: Sequence[Use]) -> Grants:
                 columns.setdefault(use.recipe, set()).update(use.columns)
         roles: dict[Names, list[str]] = {}
         for recipe, needed in columns.items():
-            roles.setdefault(tuple(sorted(needed)), []).append(role(recipe))
+            roles.setdefault(tuple(sorted(needed)), []).append(recipe)
         for names, found in roles.items():
             if command == "DELETE":
                 grants.append((command, found))

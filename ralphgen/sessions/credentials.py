@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import ProjectError, Say, UsageError, suggestion
 from ralphgen.kits.registry import HOSTS
 from ralphgen.ledger.record import session_ids
-from ralphgen.planning.access import LOGINS, PREFIX, role
+from ralphgen.planning.access import LOGINS, role_prefix
 from ralphgen.project.database import connected, first_line, module_of, no_database
 from ralphgen.project.root import (
     ADMIN_DSN,
@@ -184,23 +184,32 @@ def make_login(place: DatabasePlace, session: PreparedSession, seconds: int) -> 
     none for this recipe, or if it refuses.
     """
     facts = json.loads(session.context.read_bytes())
-    name, password = f"{PREFIX}s_{secrets.token_hex(8)}", secrets.token_urlsafe(24)
+    password = secrets.token_urlsafe(24)
     expires = datetime.now(UTC) + timedelta(seconds=seconds)
-    created = (
-        f"CREATE ROLE {sql_name(name)} LOGIN PASSWORD {sql_text(_verifier(password))} "
-        f"VALID UNTIL {sql_text(expires.isoformat())} CONNECTION LIMIT {CONNECTIONS} "
-        f"IN ROLE {sql_name(role(facts['base']))}"
-    )
-    statements = [created, _row(place.schema, name, facts, expires)]
     is_admin = bool(os.environ.get(ADMIN_DSN))
-    if is_admin:
-        with connected(_admin(place)) as connection:
-            _refuse_without(connection, place, role(facts["base"]))
+    with connected(_admin(place)) as connection:
+        prefix = _role_prefix(connection, place)
+        recipe, name = f"{prefix}{facts['base']}", f"{prefix}s_{secrets.token_hex(8)}"
+        statements = [
+            _creation(name, password, expires, recipe),
+            _row(place.schema, name, facts, expires),
+        ]
+        if is_admin:
+            _refuse_without(connection, place, recipe)
             for expired in _expired(connection, place):
                 _remove(connection, expired)
             _run(connection, statements)
     dsn = _dsn(place, name, password)
     return SessionLogin(name, dsn, ";\n".join((*statements, "")), made=is_admin)
+
+
+def _creation(name: str, password: str, expires: datetime, recipe: str) -> str:
+    """Return the statement that creates a login with the role of a recipe."""
+    return (
+        f"CREATE ROLE {sql_name(name)} LOGIN PASSWORD {sql_text(_verifier(password))} "
+        f"VALID UNTIL {sql_text(expires.isoformat())} CONNECTION LIMIT {CONNECTIONS} "
+        f"IN ROLE {sql_name(recipe)}"
+    )
 
 
 def revoke_login(place: DatabasePlace, session_id: str) -> bool | None:
@@ -270,6 +279,13 @@ def _refuse_without(connection: "Connection", place: DatabasePlace, wanted: str)
             f"the database has no {lacking} yet",
             f'create them as the owner: ralphgen db roles | psql "${ADMIN_DSN}"',
         )
+
+
+def _role_prefix(connection: "Connection", place: DatabasePlace) -> str:
+    """Return the beginning of the names of a project's roles."""
+    sql = f"SELECT {role_prefix(place.schema)}"
+    ((prefix,),) = connection.execute(sql.encode()).fetchall()
+    return str(prefix)
 
 
 def _expired(connection: "Connection", place: DatabasePlace) -> list[str]:

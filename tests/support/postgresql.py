@@ -40,7 +40,7 @@ SETTINGS = {
     "autovacuum": "off",
     "log_min_messages": "fatal",
 }
-SESSIONS = "local all +ralphgen_agents scram-sha-256\n"  # no password for all others
+RULES = "local all postgres trust\nlocal all all scram-sha-256\n"
 PATIENCE = 60
 
 
@@ -182,7 +182,7 @@ def running(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
             **identity,
         )
         rules = data / "pg_hba.conf"
-        rules.write_text(SESSIONS + rules.read_text(encoding="utf-8"), encoding="utf-8")
+        rules.write_text(RULES + rules.read_text(encoding="utf-8"), encoding="utf-8")
     given = {**SETTINGS, "unix_socket_directories": str(folder)}
     options = [f"-c{name}={value}" for name, value in given.items()]
     process = subprocess.Popen(

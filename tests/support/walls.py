@@ -35,6 +35,10 @@ class Walled:
         """Run a statement as the owner, and return its rows."""
         return run(self.dsn, sql)
 
+    def role(self, recipe: str) -> str:
+        """Return the quoted name of the role of a recipe."""
+        return str(self.run(f"SELECT ralphgen_role('{recipe}')")[0][0])
+
     @contextmanager
     def login(
         self,
@@ -50,7 +54,8 @@ class Walled:
         rows |= {"token": token}
         tools = [*next(iter(self.made.plan.policy.recipes[recipe].tools.values()))]
         name = f"ralphgen_s_{uuid4().hex[:16]}"
-        self.run(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}' IN ROLE ralphgen_{recipe}")
+        role = self.role(recipe)
+        self.run(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}' IN ROLE {role}")
         try:
             with psycopg.connect(self.dsn, autocommit=True) as owner:
                 owner.execute(

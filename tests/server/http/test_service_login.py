@@ -10,7 +10,7 @@ from engines import CONFIG as ON_POSTGRESQL
 from engines import VARIABLE, EngineProject, on_engine
 from http_servers import CONFIG, HttpServer, http_client, serving, token
 from lifelines import until
-from postgresql import needs_postgresql
+from postgresql import PASSWORD, needs_postgresql
 from psycopg.conninfo import make_conninfo
 from walls import Walled, run
 
@@ -40,7 +40,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProject]
 def login(project: EngineProject) -> Iterator[str]:
     """The DSN of a login that has the role for servers and nothing else."""
     name = f"web_{uuid4().hex[:12]}"
-    run(project.dsn, f"CREATE ROLE {name} LOGIN IN ROLE ralphgen_service")
+    ((service,),) = run(project.dsn, "SELECT ralphgen_role('service')")
+    run(project.dsn, f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}' IN ROLE {service}")
     try:
         yield make_conninfo(project.dsn, user=name)
     finally:
@@ -93,7 +94,7 @@ def test_sessions_ended_by_the_user_are_ended(server: HttpServer, project: Engin
         "TRUNCATE tasks",
         "ALTER TABLE tasks DISABLE TRIGGER ralphgen_record",
         "CREATE TABLE more (id integer)",
-        "SET ROLE ralphgen_manual",
+        "SET ROLE postgres",
         "DROP TABLE risks",
     ],
 )

@@ -23,7 +23,7 @@ WAITING = (
     "SELECT count(*) FROM pg_stat_activity "
     "WHERE datname = current_database() AND query LIKE 'DROP OWNED%' AND wait_event_type = 'Lock'"
 )
-LOGINS = "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'ralphgen_s_%'"
+LOGINS = "SELECT count(*) FROM pg_roles WHERE rolname LIKE 'ralphgen\\_%\\_s\\_%'"
 
 
 @pytest.fixture
@@ -84,8 +84,8 @@ def test_who_ends_a_login_is_at_no_moment_judged_as_a_session(project: EnginePro
         holder.execute("SELECT * FROM held")  # the login cannot be dropped until this ends
         ending = pool.submit(ralphgen, "session", "revoke", session, cwd=project.root)
         assert until(lambda: project.query(WAITING) == [(1,)])
-        # The server of the tests lets sessions in by password alone, and this one is wrong.
-        psycopg.connect(project.dsn).close()
+        roles = f"SELECT count(*) FROM pg_auth_members WHERE member = to_regrole('{login}')"
+        assert [(0,)] == project.query(roles)  # so its members are not in a role of sessions
         holder.rollback()
         ended = ending.result()
     assert 0 == ended.returncode, ended.stderr
@@ -132,13 +132,14 @@ def test_a_recipe_that_came_later_needs_the_roles_again(project: EngineProject) 
     (own / f"{name}.toml").write_text('base = "yap"\n', encoding="utf-8")
     assert 0 == ralphgen("regen", cwd=project.root).returncode
     text = refused("session", "create", name, "--login", code=1, cwd=project.root)
-    assert f'the database has no role "ralphgen_{name}" yet' in text
+    role = project.query(f"SELECT ralphgen_role('{name}')")[0][0]
+    assert f"the database has no role {role} yet" in text
     assert "ralphgen db roles" in text
 
     with_roles(project)
     made = ralphgen("session", "create", name, "--login", cwd=project.root)
     assert 0 == made.returncode, made.stderr
-    project.run(f'DROP OWNED BY "ralphgen_{name}"; DROP ROLE "ralphgen_{name}"')
+    project.run(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 def test_objects_of_a_login_do_not_prevent_other_logins(

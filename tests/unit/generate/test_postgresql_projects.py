@@ -179,7 +179,7 @@ def test_a_server_whose_tables_are_elsewhere_is_not_given_new_ones(
 def test_what_fails_leaves_nothing(
     dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows(dsn, "CREATE ROLE reader LOGIN")
+    rows(dsn, f"CREATE ROLE reader LOGIN PASSWORD '{PASSWORD}'")
     try:
         weak = dsn.replace("postgres:", "reader:", 1)
         monkeypatch.setenv("RALPH_DSN", weak)

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from postgresql import database, needs_postgresql, template_of
+from postgresql import PASSWORD, database, needs_postgresql, template_of
 
 from ralphgen.ledger.tables import definition
 from ralphgen.runtime.engine.postgresql import schema as catalog
@@ -158,7 +158,8 @@ def login(dsn: str) -> Iterator[str]:
     name = f"l{uuid4().hex}"
     run(
         dsn,
-        f'CREATE ROLE {name} LOGIN; GRANT USAGE ON SCHEMA "{SCHEMA}" TO {name}; '
+        f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}'; "
+        f'GRANT USAGE ON SCHEMA "{SCHEMA}" TO {name}; '
         f"GRANT SELECT, UPDATE ON tasks TO {name}; "
         f"GRANT SELECT ON ralphgen_ledger, ralphgen_claims TO {name}; "
         f"GRANT SELECT, INSERT, UPDATE ON ralphgen_sessions TO {name}",
