@@ -4,6 +4,7 @@ import http.client
 import os
 import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -147,6 +148,32 @@ def test_only_the_kits_are_reachable(team: Team) -> None:
         assert 404 == status, path
         assert b"ralphgen" not in body
     assert 401 == team.ask("/mcp/ralph", message("tools/list"), headers("none", HANDSHAKES[-1]))[0]
+
+
+TURNS = 12  # of an attacker and a client in turn: the proxy need not choose the same connection
+
+
+def test_a_request_in_the_body_of_another_reaches_no_other_client(team: Team) -> None:
+    """The proxy uses its connection to the server again, for a call of another client."""
+    told = headers(team.token(jti="attacker"), HANDSHAKES[-1])
+    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    head = f"POST /mcp/ralph HTTP/1.1\r\nHost: {proxies.HOST}:{team.proxy.port}\r\n{lines}"
+    inner = message("tools/list", identity="attacker")
+    body = f"{head}Content-Length: {len(inner)}\r\n\r\n".encode() + inner
+    body = b"\r\n" * 15_000 + body  # it comes after the part with the headers
+    asked = f"{head}Connection: Upgrade\r\nUpgrade: foo\r\nContent-Length: {len(body)}\r\n\r\n"
+    found = []
+    for _ in range(TURNS):
+        with (
+            socket.create_connection((proxies.HOST, team.proxy.port), PATIENCE) as plain,
+            team.proxy.trust.wrap_socket(plain, server_hostname=proxies.HOST) as connection,
+        ):
+            connection.sendall(asked.encode() + body)
+            connection.recv(65_536)
+            found.append(team.call(team.token(), "get_task", id=1))
+
+    assert {200} == {status for status, _ in found}
+    assert all(b'"id":1,"result"' in body for _, body in found), found
 
 
 def test_a_long_call_is_waited_for(team: Team) -> None:

@@ -79,9 +79,11 @@ class HttpError(Exception):
 class Exchange:
     """One request on its way: who asks for what, for the log, and the status of its answer."""
 
-    __slots__ = ("_send", "begun", "session", "status", "unread", "what")
+    __slots__ = ("_receive", "_scope", "_send", "begun", "session", "status", "unread", "what")
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
+        self._receive = receive
+        self._scope = scope
         self._send = send
         self.begun = time.monotonic()
         self.session = ""
@@ -98,8 +100,10 @@ class Exchange:
     async def answer(
         self, status: int, body: bytes, kind: bytes = JSON, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send a whole answer."""
+        """Send a whole answer, and close the connection if the request's body does not come."""
         more = [(name.encode(), text.encode()) for name, text in (headers or {}).items()]
+        if self.unread and not await _is_read(self._scope, self._receive):
+            more.append((b"connection", b"close"))
         length = str(len(body)).encode()
         fields = [(b"content-type", kind), (b"content-length", length), *more]
         await self.send({"type": "http.response.start", "status": status, "headers": fields})
@@ -187,7 +191,7 @@ class HttpApp:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request; every failure becomes an answer without internal details."""
-        exchange = Exchange(send)
+        exchange = Exchange(scope, receive, send)
         self._metrics.add("in_flight")
         try:
             try:
@@ -202,8 +206,6 @@ class HttpApp:
                 raise HttpError(504, text) from None
         except HttpError as error:
             if not exchange.status:
-                if exchange.unread and not await _is_read(scope, receive):
-                    error.headers["connection"] = "close"
                 await exchange.refuse(error)
         except Exception:
             log_exception("http", path=one_line(scope["path"][:100]))

@@ -11,6 +11,7 @@ import time
 from socket import SOMAXCONN
 
 import uvicorn
+from httptools import HttpParserError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..deferred import Reader, wait_as
@@ -39,6 +40,8 @@ FAILED = 2
 CLOSE = (b"connection", b"close")
 HEADERS = 10.0  # seconds for the headers of a request to come
 MOST_HEADERS = 1 << 16  # bytes of a request that may come without one of its body
+MOST_FIELDS = 100  # headers of a request
+INVALID = "Invalid HTTP request received."
 LAST = 0.5  # seconds for one more request on a connection, once the process ends
 GRACE = 5  # seconds beyond that patience until a process is killed
 ENDING = (signal.SIGTERM, signal.SIGINT)
@@ -85,11 +88,19 @@ class JoinedWrites:
             self._parts.clear()
 
 
+class RequestError(Exception):
+    """Raised in a callback of the parser, which accepts no more bytes then; the text is for 400."""
+
+
 class PatientProtocol(HttpToolsProtocol):
-    """A connection that is closed if the headers of a request do not come in time.
+    """A connection that answers one request at a time, and whose headers must come in time.
 
     It is also closed to make room for a new one, if the process has too many and none has waited
     longer for its client.
+
+    uvicorn drops the body of a request that asks for another protocol, and reads the rest of it as
+    the next request. It also begins all pipelined requests immediately, however many they are. Both
+    end the connection here, and so does an answer to a request whose body has not come completely.
 
     uvicorn waits for the next request for `timeout_keep_alive` alone. It waits forever for the
     first request and for an incomplete one. It also keeps headers, and headers after a chunked
@@ -99,6 +110,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     _ending = False
     _headers = 0  # bytes that have come since the last one of a body, or the last request
+    _refused = False  # no further byte is read
     _waiting: asyncio.TimerHandle | None = None
     most = MOST_CONNECTIONS
     since = 0.0  # when it was made, its last request began or its last answer was complete
@@ -130,32 +142,59 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Note the first byte of a request; later bytes do not make it younger."""
+        if self._answers:
+            raise RequestError(INVALID)  # pipelined: clients send it again on a new connection
         self.since = self.loop.time()
         super().on_message_begin()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request."""
+        """Wait for the next request, if the body of this one has come completely."""
         self.since = self.loop.time()
+        if self.cycle.more_body:
+            self.transport.close()
         super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of the headers, unless a request is being answered."""
+        """Wait for the rest of the headers, unless a request is being answered.
+
+        Bytes after a refused request are dropped: they may be a part of it.
+        """
+        if self._refused:
+            return
         self._headers += len(data)
-        super().data_received(data)
-        if self._headers > MOST_HEADERS:
-            self.send_400_response(f"the headers have {MOST_HEADERS:,} bytes at most")
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except HttpParserError as error:
+            self._refuse(_reason(error))
+        else:
+            if self._headers > MOST_HEADERS:
+                self._refuse(f"the headers have {MOST_HEADERS:,} bytes at most")
         if self._ending:
             self._end_with_answer()
-        if self.cycle is None or self.cycle.response_complete:
-            self._wait()
-        else:
+        if self._answers:
             self._wait_no_longer()
+        else:
+            self._wait()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header."""
+        if len(self.headers) >= MOST_FIELDS:
+            raise RequestError(f"a request has at most {MOST_FIELDS} headers")
+        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Begin a request; headers after a chunked body are not among its headers.
 
         It is refused if there are too many connections and none of them waits for its client.
         """
+        if self.parser.should_upgrade():
+            raise RequestError("this server does not support another protocol: omit Upgrade")
+        if (
+            len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+            > MOST_HEADERS
+        ):
+            raise RequestError(f"the headers have {MOST_HEADERS:,} bytes at most")
         if len(self.connections) > self.most:
             self.limit_concurrency = self.most
         super().on_headers_complete()
@@ -182,10 +221,23 @@ class PatientProtocol(HttpToolsProtocol):
         self.loop.call_later(LAST, super().shutdown)
         self._end_with_answer()
 
+    @property
+    def _answers(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    def _refuse(self, text: str) -> None:
+        """Close with an answer that has the text, or after the answer to an earlier request."""
+        self._refused = True
+        if self._answers and not self.cycle.more_body:
+            self._end_with_answer()
+        elif not self.transport.is_closing():
+            self.send_400_response(text)
+
     def _end_with_answer(self) -> None:
         """Close after a pending answer, and announce that in its headers."""
-        cycle = self.cycle
-        if cycle is not None and not cycle.response_complete:
+        if self._answers:
+            cycle = self.cycle
             cycle.keep_alive = False
             if CLOSE not in cycle.default_headers:
                 cycle.default_headers = [*cycle.default_headers, CLOSE]
@@ -198,6 +250,15 @@ class PatientProtocol(HttpToolsProtocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+
+def _reason(error: HttpParserError) -> str:
+    """Return the text for the answer to a request that the parser has refused.
+
+    A variable of the caller would be a cycle with the frames of the error, and keep the bytes.
+    """
+    own = error.__context__
+    return str(own) if isinstance(own, RequestError) else INVALID
 
 
 def _since(connection: PatientProtocol) -> float:

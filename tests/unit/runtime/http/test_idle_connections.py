@@ -138,15 +138,17 @@ async def _unread(worker: Worker) -> socket.socket:
     return client
 
 
-async def _unread_by_pipeline(worker: Worker) -> socket.socket:
-    client = await worker.connect(LONG + LONG)
-    await _until(lambda: worker.made[-1].flow.write_paused)
+async def _unread_before_another(worker: Worker) -> socket.socket:
+    client = await _unread(worker)
+    made = worker.made[-1]
+    client.send(LONG)
+    await _until(lambda: not made.cycle.response_complete and not made.cycle.more_body)
     return client
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "idle", [_silent, _answered, _half_headers, _half_body, _unread, _unread_by_pipeline]
+    "idle", [_silent, _answered, _half_headers, _half_body, _unread, _unread_before_another]
 )
 def test_idle_connections_keep_out_no_one(
     monkeypatch: pytest.MonkeyPatch, idle: Callable[[Worker], Any]

@@ -29,8 +29,10 @@ raise SystemExit(workers.Supervisor(1, work, Metrics(2), 1, lambda: print("close
 REQUEST = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 
 
-async def app(_scope: object, _receive: object, send: Any) -> None:
-    """Answer with two bytes."""
+async def app(scope: Any, receive: Any, send: Any) -> None:
+    """Answer with two bytes, on one path before the body has come."""
+    while scope["path"] != "/hasty" and (await receive()).get("more_body"):
+        pass
     length = [(b"content-length", b"2")]
     await send({"type": "http.response.start", "status": 200, "headers": length})
     await send({"type": "http.response.body", "body": b"ok"})
@@ -181,19 +183,99 @@ def test_bytes_after_a_body_are_not_headers(monkeypatch: pytest.MonkeyPatch) -> 
     answered = app
 
     async def noting(scope: Any, receive: object, send: Any) -> None:
-        seen.append(dict(scope["headers"]))
         await answered(scope, receive, send)
+        seen.append(dict(scope["headers"]))
 
     async def read() -> bytes:
         async with connected([]) as (reader, writer):
-            writer.write(CHUNKED + b"0\r\nAuthorization: Bearer a\r\n\r\n" + REQUEST)
+            writer.write(CHUNKED + b"0\r\nAuthorization: Bearer a\r\n\r\n")
             await reader.readuntil(b"ok")
+            writer.write(REQUEST)
             return await reader.readuntil(b"ok")
 
     monkeypatch.setattr(sys.modules[__name__], "app", noting)
     asyncio.run(read())
 
     assert [{b"host": b"here", b"transfer-encoding": b"chunked"}, {b"host": b"here"}] == seen
+
+
+UPGRADE = POST + b"Connection: Upgrade\r\nUpgrade: foo\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (UPGRADE + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST),
+        (UPGRADE + b"Transfer-Encoding: chunked\r\n\r\n", b"%x\r\n" % len(REQUEST) + REQUEST),
+        (UPGRADE + b"\r\n", REQUEST),
+        (REQUEST[:-2] + b"Connection: upgrade\r\nUpgrade: h2c\r\n\r\n", REQUEST),
+    ],
+)
+def test_the_body_of_a_request_for_another_protocol_is_no_request(head: bytes, body: bytes) -> None:
+    """The base class drops the first part of the body, and answers the next one as a request."""
+
+    async def read() -> bytes:
+        async with connected([]) as (reader, writer):
+            writer.write(head)
+            await asyncio.sleep(0.05)
+            writer.write(body)
+            return await to_its_end(reader)
+
+    answer = asyncio.run(read())
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"\r\nconnection: close\r\n" in answer
+    assert 1 == answer.count(b"HTTP/1.1 ")
+
+
+@pytest.mark.parametrize("later", [REQUEST, b"P", UPGRADE, b"\0"])
+def test_a_request_before_the_answer_to_another_ends_the_connection_after_it(later: bytes) -> None:
+    """The base class begins every request that has come, however many they are."""
+    made: list[PatientProtocol] = []
+
+    async def read() -> bytes:
+        async with connected(made) as (reader, writer):
+            writer.write(REQUEST + 200 * later)
+            return await to_its_end(reader)
+
+    answer = asyncio.run(read())
+
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nconnection: close\r\n" in answer
+    assert 1 == answer.count(b"HTTP/1.1 ")
+    assert not made[0].pipeline
+
+
+def test_a_connection_is_closed_with_the_answer_to_half_a_request() -> None:
+    """The client may omit the rest of the body, so its next bytes could be a request."""
+
+    async def read() -> bytes:
+        async with connected([]) as (reader, writer):
+            writer.write(POST.replace(b"/", b"/hasty", 1) + b"Content-Length: 99\r\n\r\n{")
+            return await asyncio.wait_for(reader.read(), 3)  # less than for an idle connection
+
+    assert asyncio.run(read()).endswith(b"ok")
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        (b"a:\r\n" * 100, b"a request has at most 100 headers"),
+        (b"X-Long: " + b"x" * 70_000 + b"\r\n", b"the headers have 65,536 bytes at most"),
+    ],
+)
+def test_whole_headers_that_fill_the_memory_are_refused(more: bytes, text: bytes) -> None:
+    """They are kept until the next request of the connection."""
+
+    async def read() -> bytes:
+        async with connected([]) as (reader, writer):
+            writer.write(REQUEST[:-2] + more + b"\r\n")
+            return await to_its_end(reader)
+
+    answer = asyncio.run(read())
+
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.endswith(text)
 
 
 @pytest.mark.slow
