@@ -6,6 +6,7 @@ Templates get everything that varies from here.
 import json
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -160,6 +161,25 @@ def argument_name(text: str) -> str:
     matching name is unchanged unless it looks like an encoded one.
     """
     return _ARGUMENT.name(text)
+
+
+# Letters that Unicode does not decompose into one of ASCII and a mark.
+_WHOLE_LETTERS = str.maketrans(
+    {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
+)
+_SEPARATORS = re.compile("[^a-z0-9_]+")
+
+
+def readable_name(text: str) -> str:
+    """Return a name in lower case that reads like `text`, or "" if it has letters of other scripts.
+
+    Different texts can have the same name.
+    """
+    parts = unicodedata.normalize("NFKD", text.lower().translate(_WHOLE_LETTERS))
+    if any(not character.isascii() and character.isalnum() for character in parts):
+        return ""
+    marked = "".join(character for character in parts if not unicodedata.combining(character))
+    return _SEPARATORS.sub("_", marked).strip("_")
 
 
 QUOTES = '"""'

@@ -17,6 +17,7 @@ from typing import Any, Self
 from ralphgen import __version__
 from ralphgen.emit.write import TRUST_EDITED
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, UsageError, plain, suggestion
+from ralphgen.kits.registry import hint_without_tools
 from ralphgen.project.root import FOLDER, ProjectPlace
 from ralphgen.project.schema import open_rows
 from ralphgen.runtime.encoding import JsonReader, parse_number, sha256_hex, write_written_json
@@ -296,7 +297,7 @@ def open_server(
         )
     start = server_command(root, [kit], trust_edited=trust_edited, say=say)
     policy = read_policy(root, trust_edited=trust_edited)
-    refuse_unknown(policy, kit, tool)
+    refuse_unknown(root, policy, kit, tool)
     if session_id:
         with ServerConnection(own_server(root, session_id, kit, start), kit) as connection:
             yield connection
@@ -310,8 +311,8 @@ def open_server(
         yield connection
 
 
-def refuse_unknown(policy: Policy, kit: str, tool: str) -> None:
-    """Raise `UsageError` for a kit or a tool that the project does not have."""
+def refuse_unknown(root: Path, policy: Policy, kit: str, tool: str) -> None:
+    """Raise `UsageError` for a kit or a tool that the project in `root` does not have."""
     if kit == TASKS and kit not in policy.kits:
         raise no_tasks(policy.kits)
     if kit not in policy.kits:
@@ -320,6 +321,8 @@ def refuse_unknown(policy: Policy, kit: str, tool: str) -> None:
     if not policy.knows(kit, tool):
         names = sorted(policy.allowed(FULL, kit))
         hint = suggestion(tool, names, "the tools", "ralphgen tools")
+        if not names:
+            hint = hint_without_tools(root)
         raise UsageError(f'the kit "{kit}" has no tool "{tool}"', hint)
 
 

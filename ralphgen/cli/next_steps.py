@@ -7,11 +7,14 @@ from pathlib import Path
 
 from ralphgen.agents.calls import read_policy
 from ralphgen.emit.scaffold import CONTEXT
+from ralphgen.emit.trust import untrusted
 from ralphgen.errors import RalphgenError
+from ralphgen.kits.tables import command_to_add
 from ralphgen.project.approvals import read_record
 from ralphgen.project.schema import open_rows
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.session import DEFAULT_RECIPE
+from ralphgen.sessions.create import project_items
 from ralphgen.terminal.console import as_typed
 
 WIDTH = 76  # of a line of a command, which is indented, and may continue after a backslash
@@ -61,10 +64,13 @@ def default_recipe(root: Path) -> tuple[str, str]:
 
 def _steps(root: Path) -> Iterator[tuple[list[str], str]]:
     """Yield each next command with its comment."""
-    if not read_record(root).is_of_folder:
+    if not read_record(root).is_of_folder and _has_unapproved(root):
         yield ["trust"], "review the commands that this project runs"
     every_tool = read_policy(root, trust_edited=True).every_tool.values()
     has_tasks = any(CREATING in tools for tools in every_tool)
+    if not any(every_tool):
+        yield shlex.split(command_to_add(root))[1:], "see ralphgen inspect for others"
+        yield ["regen"], ""
     yield ["connect", "claude"], f"look at {'tasks' if has_tasks else 'rows'} in Claude Code"
     _, wider = default_recipe(root)
     if wider:
@@ -80,6 +86,14 @@ def _steps(root: Path) -> Iterator[tuple[list[str], str]]:
     else:
         yield ["task", "list"], ""
     yield ["launch", "--next"], "let an agent do it"
+
+
+def _has_unapproved(root: Path) -> bool:
+    """Return whether the project would run something that the user has not approved."""
+    try:
+        return bool(untrusted(root, project_items(root)))
+    except RalphgenError:
+        return True
 
 
 def _lines(command: Sequence[str], comment: str) -> list[str]:

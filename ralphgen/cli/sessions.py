@@ -274,6 +274,7 @@ def _make_default(
     if as_json:
         print_json({"context": str(path), "warnings": list(warnings)})
     else:
+        tell(f'clients without a session now use "{plain(request.recipe)}"')
         print(path)
 
 

@@ -54,11 +54,14 @@ def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
     kits = {kit.key: _recipe_entries(plan, kit, discipline) for kit in plan.kits}
     served = [name for name in plan.policy.recipes if any(seen[name] for seen in kits.values())]
     recipes = {name: at for at, name in enumerate(served, start=1)}
-    if without := [plain(name) for name in plan.policy.recipes if name not in recipes]:
+    without = [plain(name) for name in plan.policy.recipes if name not in recipes]
+    if without and served:
         print_result(f"recipes without a tool: {', '.join(without)}")
     for kit in plan.kits:
         seen = kits[kit.key]
         console.print(f"{kit.key}: {counted(len(kit.tools), 'tool')}")
+        if not kit.tools:
+            continue
         console.print(_recipes(seen, recipes))
         names = list(recipes)
         for start in range(0, len(names), ABREAST):
@@ -102,6 +105,8 @@ def _print_finding(console: Console, finding: Finding) -> None:
             for row in rows:
                 table.add_row(*(plain(str(value or "")) for value in row.values()))
             console.print(table)
+    if finding.hint:
+        print_result(plain(finding.hint))
 
 
 def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, SessionRecord]) -> None:

@@ -32,7 +32,7 @@ from ralphgen.emit.write import (
     finish_interrupted,
     write,
 )
-from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError, Say, plain
+from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError, Say, counted, plain
 from ralphgen.files import MANIFEST, put, whole_text
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS, read_settings
@@ -335,6 +335,15 @@ def tools_on_disk(root: Path, recipe: str = FULL, *, absent: bool = False) -> To
     return found
 
 
+def _absent_on_disk(root: Path) -> set[str]:
+    """Return the tools, as `kit:tool`, that the server on disk names as impossible."""
+    both = tools_on_disk(root, absent=True), tools_on_disk(root)
+    every, offered = (
+        {f"{kit}:{name}" for kit, names in tools.items() for name in names} for tools in both
+    )
+    return every - offered
+
+
 def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[str]:
     """Write the default context again if it is as `init` wrote it; return messages.
 
@@ -354,7 +363,13 @@ def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[st
             == {kit: sorted(tools) for kit, tools in known.items() if tools}
         ):
             put(path, default_context(plan))
-            return [f"wrote {CONTEXT}: it enables the read-only tools, as before"]
+            now = plan.policy.recipes[DEFAULT_RECIPE].tools
+            count = sum(map(len, now.values()))
+            is_same = {kit: {*tools} for kit, tools in now.items() if tools} == {
+                kit: {*tools} for kit, tools in enabled.items() if tools
+            }
+            having = f"clients without a session now have {counted(count, 'read-only tool')}"
+            return [] if is_same else [f"wrote {CONTEXT}: {having}"]
         return _difference(plan, context)
     except UNREADABLE:
         return []  # the server itself refuses a context that cannot be read
@@ -604,12 +619,14 @@ def regenerate(
     if before.merge and not force:
         _refuse_edited_sides(before.merge)
     known = tools_on_disk(root, DEFAULT_RECIPE)
+    absent = _absent_on_disk(root)
     merged = before.merge.listed if before.merge else None
     is_new = not (root / FACTS).exists()
     written = write(root / FOLDER, project.files, force=force, merged=merged)
     for line in (
         _write_summary(written, is_new=is_new),
         *renew_default_context(root, project.plan, known),
+        *([] if is_new else _new_absences(project.plan, absent)),
         *_remarks(project.plan),
     ):
         say(line)
@@ -652,6 +669,14 @@ def _recorded(project: Project, ask: Ask | None) -> Sequence[str]:
     except ProjectError as error:  # such as an unreadable value in the database
         return [f"the approval was not recorded: {error.problems[0].text}"]
     return record_own_files(project.root, project.files[MANIFEST], items, run, ask)
+
+
+def _new_absences(plan: ServerPlan, known: Collection[str]) -> Iterator[str]:
+    """Yield a message for each impossible tool that is not among the `known` ones."""
+    for kit in plan.kits:
+        for name, reason in kit.absent.items():
+            if f"{kit.key}:{name}" not in known:
+                yield plain(f"note: {kit.key}:{name} is not offered: {reason}")
 
 
 def _remarks(plan: ServerPlan) -> Iterator[str]:

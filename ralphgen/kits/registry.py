@@ -10,7 +10,7 @@ from ralphgen.kits.dela import DELA
 from ralphgen.kits.ralph import RALPH
 from ralphgen.kits.rye import RYE
 from ralphgen.kits.specum import SPECUM
-from ralphgen.kits.tables import TABLES_KIT, find_tables, plan_tables, table_uses
+from ralphgen.kits.tables import TABLES_KIT, command_to_add, find_tables, plan_tables, table_uses
 from ralphgen.planning.access import query_uses
 from ralphgen.planning.additions import plan_own_tools, plan_queries
 from ralphgen.planning.server import KitDefinition
@@ -46,6 +46,11 @@ def any_database(kits: Iterable[str]) -> bool:
     """Return whether kits serve the tables of any database, and need none of ralphgen's."""
     on = set(kits)
     return any(kit.any_schema for kit in KITS if kit.key in on)
+
+
+def hint_without_tools(root: Path) -> str:
+    """Return the hint for a server without tools; it names a table of the database, if possible."""
+    return f'add tools with "{command_to_add(root)}"'
 
 
 def project_config(root: Path) -> TomlFile[Config]:

@@ -454,7 +454,7 @@ def long_lists(plan: ServerPlan) -> list[str]:
             recipe: listing_bytes(session_tools(plan, recipe, kit))
             for recipe in plan.policy.recipes
         }
-        long = [f"{recipe} {size:,}" for recipe, size in sizes.items() if size > MOST_BYTES]
+        long = [f"{recipe} ({size:,})" for recipe, size in sizes.items() if size > MOST_BYTES]
         if long:
             found.append(
                 f'the tools of server "{kit.key}" take more than {MOST_BYTES:,} bytes in '

@@ -300,15 +300,16 @@ ColumnSentence = Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]*
 class TableSettings(BaseModel):
     """`[tables.<name>]`: the tools on a table or a view, and who has them.
 
-    `noun` is part of the tools' names. `filter` and `search` are columns that `list` accepts,
-    `hide` are hidden columns, and `key` are columns that identify a row of a view. `recipes` maps
-    each recipe to its tools, `bind` a column to a row of the session, `describe` a column to a
-    sentence.
+    `noun` is part of the tools' names, and `plural` of the name of `list`. `filter` and `search`
+    are columns that `list` accepts, `hide` are hidden columns, and `key` are columns that identify
+    a row of a view. `recipes` maps each recipe to its tools, `bind` a column to a row of the
+    session, `describe` a column to a sentence.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     noun: Noun | None = None
+    plural: Noun | None = None
     tools: Annotated[list[Verb], Field(min_length=1)] | None = None
     filter: list[Name] = []
     search: list[Name] = []

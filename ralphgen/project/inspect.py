@@ -354,6 +354,7 @@ def _served(where: str, settings: TableSettings, table: Table, schema: Schema) -
         name=table.name,
         origin=where,
         noun=settings.noun or "",
+        plural=settings.plural or "",
         tools=tuple(verb for verb in can if verb in (settings.tools or can)),
         filter=spellings(settings.filter),
         search=spellings(settings.search),

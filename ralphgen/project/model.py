@@ -183,15 +183,16 @@ class OwnRecipe:
 class ServedTable:
     """A table or a view with generated tools, according to its settings.
 
-    `noun` is empty if the table's name is used. `tools` are some of `list`, `get`, `create`,
-    `update` and `delete`, and `recipes` the subset for each recipe. `key` are the columns that
-    identify its rows. `bind` maps columns to the kind of a session's row, and `describe` maps
-    columns to sentences. `origin` is the location of the settings, for messages.
+    `noun` and `plural` are empty if they follow from the table's name. `tools` are some of `list`,
+    `get`, `create`, `update` and `delete`, and `recipes` the subset for each recipe. `key` are the
+    columns that identify its rows. `bind` maps columns to the kind of a session's row, and
+    `describe` maps columns to sentences. `origin` is the location of the settings, for messages.
     """
 
     name: str
     origin: str
     noun: str = ""
+    plural: str = ""
     tools: Names = ()
     filter: Names = ()
     search: Names = ()
@@ -404,12 +405,14 @@ class Finding:
     """What a kit could serve in a project, as information for users; nothing emitted depends on it.
 
     `summary` is a short description, empty if there is nothing to serve. `details` maps kinds to
-    lists of objects with the same keys. `warnings` name the items that cannot be used.
+    lists of objects with the same keys. `warnings` name the items that cannot be used, and `hint`
+    is the next command.
     """
 
     summary: str
     details: Mapping[str, list[Mapping[str, Any]]]
     warnings: tuple[str, ...] = ()
+    hint: str = ""
 
 
 class InspectedKit(Protocol):

@@ -31,7 +31,7 @@ from ralphgen.environment.program import server_program
 from ralphgen.errors import ProgramError, ProjectError, Say, UsageError, suggestion
 from ralphgen.files import WRITE_HINT, interrupted, put, refuse_irregular
 from ralphgen.kits.project import Project
-from ralphgen.kits.registry import read_settings
+from ralphgen.kits.registry import hint_without_tools, read_settings
 from ralphgen.planning import PROFILES, Names
 from ralphgen.project.approvals import RUNNING
 from ralphgen.project.config import (
@@ -367,7 +367,10 @@ def _refuse_without_tools(basis: Basis, subject: Subject) -> None:
     if subject.base not in having:
         kits = f"kit{'s' * (len(basis.kits) > 1)} " + ", ".join(f'"{kit}"' for kit in basis.kits)
         text = f'the recipe "{one_line(subject.recipe)}" has no tools of the {kits}'
-        raise UsageError(text, f"recipes that have tools there: {', '.join(map(one_line, having))}")
+        hint = f"recipes that have tools there: {', '.join(map(one_line, having))}"
+        if not having:
+            hint = hint_without_tools(basis.project.root)
+        raise UsageError(text, hint)
 
 
 def _write_session(

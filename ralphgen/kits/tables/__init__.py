@@ -7,12 +7,14 @@ import keyword
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import Problem, ProjectError, UsageError, invalid_toml, suggestion
+from ralphgen.errors import Problem, ProjectError, UsageError, counted, invalid_toml, suggestion
 from ralphgen.files import put, whole_text
 from ralphgen.planning import (
     INTERACTIVE,
@@ -40,7 +42,7 @@ from ralphgen.project.database import nearest_database, open_database
 from ralphgen.project.inspect import INTERNAL, KEY, possible
 from ralphgen.project.model import Column, Finding, ProjectFacts, Schema, ServedTable, Table
 from ralphgen.project.root import CONFIG, database_name, project_home
-from ralphgen.project.schema import relation_names, schema_from_facts
+from ralphgen.project.schema import relation_names, schema_from_facts, table_names
 from ralphgen.runtime.encoding import DIGITS, JSON
 from ralphgen.runtime.engine import TABLES, fold
 from ralphgen.runtime.engine.ledger import MARKER
@@ -58,7 +60,16 @@ from ralphgen.runtime.kit import (
     STRINGS,
 )
 from ralphgen.runtime.policy import FULL, Policy, Recipe
-from ralphgen.spelling import Construction, Lines, Value, argument_name, constant, sql_name
+from ralphgen.runtime.values import nearest
+from ralphgen.spelling import (
+    Construction,
+    Lines,
+    Value,
+    argument_name,
+    constant,
+    readable_name,
+    sql_name,
+)
 
 # By the type of a column, the schema of its argument; a blob is none.
 SCHEMAS: Mapping[str, JsonObject | None] = {
@@ -92,7 +103,7 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\s.-]+")
 
 def snake(name: str) -> str:
     """Return the form of a table's name for the names of tools and modules."""
-    plain = _WORDS.sub("_", name).lower()
+    plain = readable_name(_WORDS.sub("_", name))
     return plain if _LEGAL.fullmatch(plain) else constant(name).lower()
 
 
@@ -101,8 +112,9 @@ class ToolTable:
     """A table with its settings, and its visible columns in the schema's order.
 
     `snake` is its name within tool names, `module` and `data` are the names of the emitted module
-    and of the constant in it. `unusable` are columns without a form in JSON, and `constants` the
-    names of the constants for lists of values, by column. No two tables share one of these names.
+    and of the constant in it. `fields` are the names of columns in arguments and answers.
+    `unusable` are columns without a form in JSON, and `constants` the names of the constants for
+    lists of values, by column. No two tables share one of these names.
     """
 
     served: ServedTable
@@ -110,6 +122,7 @@ class ToolTable:
     module: str
     data: str
     columns: Mapping[str, Column]
+    fields: Mapping[str, str]
     unusable: tuple[Column, ...]
     constants: Mapping[str, str]
 
@@ -117,6 +130,17 @@ class ToolTable:
     def noun(self) -> str:
         """The name of one row in the names of its tools, except the listing tool."""
         return self.served.noun or self.snake
+
+    @property
+    def plural(self) -> str:
+        """The name of many rows in the name of the listing tool.
+
+        It is the table's name unless the noun is another word.
+        """
+        named = snake(self.served.name)
+        if self.served.plural or self.noun in (self.snake, named, _noun(named)):
+            return self.served.plural or self.snake
+        return _with_last_word(self.noun, _regular_plural)
 
     def kind(self, column: str) -> str:
         """Return the kind of a column's values, in the terms of `runtime.rows`."""
@@ -150,7 +174,7 @@ class ToolTable:
 
     def field(self, column: str) -> str:
         """Return the name of a column in arguments and answers."""
-        return argument_name(f"x.{column}" if column in TAKEN else column)
+        return self.fields[column]
 
     def argument(self, column: str, *, prefix: str = "", required: bool = False) -> Argument:
         """Return the argument that names a value of a column."""
@@ -216,7 +240,9 @@ def offered(
             for column in rest
             if column in shown
         ]
-        called = _free(snake(one.name), words)
+        called = snake(one.name)
+        called = _free(constant(one.name).lower() if called in words else called, words)
+        fields = _fields(usable)
         module = f"table_{called}" if called in taken_modules else called
         offering = ToolTable(
             one,
@@ -224,15 +250,32 @@ def offered(
             module=_free(module, taken_modules),
             data=_free(called.upper(), taken_constants),
             columns=usable,
+            fields=fields,
             unusable=rest,
             constants={
-                column: _free(f"{called}_{constant(column)}".upper(), taken_constants)
+                column: _free(f"{called}_{constant(fields[column])}".upper(), taken_constants)
                 for column, declared in usable.items()
                 if declared.values is not None
             },
         )
         found.append(offering)
     return tuple(found), tuple(warnings)
+
+
+def _fields(columns: Iterable[str]) -> dict[str, str]:
+    """Return the names of columns in arguments and answers.
+
+    A name that is not legal becomes a readable one, or is encoded if two columns would share it.
+    """
+    coded = {one: argument_name(f"x.{one}" if one in TAKEN else one) for one in columns}
+    readable = {one: one if coded[one] == one else readable_name(one) for one in coded}
+    uses = Counter(map(str.lower, readable.values()))
+    return {
+        column: name
+        if name not in ("", *TAKEN) and uses[name.lower()] == 1 and argument_name(name) == name
+        else coded[column]
+        for column, name in readable.items()
+    }
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -255,6 +298,7 @@ _ENDINGS = (
         for stem in ("bb", "og", "eg", "it", "quer", "nc", "lic", "tor", "gor", "ntr")
     ),
     *((f"{stem}ies", f"{stem}y") for stem in ("an", "str", "rt", "ar", "il", "ver", "liv")),
+    *(("gnoses", "gnosis"), ("lyses", "lysis"), ("theses", "thesis"), ("crises", "crisis")),
     *(("sses", "ss"), ("shes", "sh"), ("tches", "tch"), ("oxes", "ox"), ("exes", "ex")),
     *(("ixes", "ix"), ("rses", "rse"), ("ouses", "ouse"), ("auses", "ause")),
     *((ending, "") for ending in ("ies", "ses", "xes", "zes", "hes", "oes", "ves", "ics")),
@@ -269,6 +313,24 @@ _SINGULAR = frozenset(
         *("triceps", "trousers"),
     }
 )
+# Plurals that no rule gives, and the rules: the first match counts.
+_IRREGULAR = {
+    "child": "children",
+    "criterion": "criteria",
+    "datum": "data",
+    "life": "lives",
+    "man": "men",
+    "matrix": "matrices",
+    "person": "people",
+    "quiz": "quizzes",
+    "vertex": "vertices",
+    "woman": "women",
+}
+_PLURALS = (
+    *((f"{vowel}y", f"{vowel}ys") for vowel in "aeou"),
+    *(("y", "ies"), ("sis", "ses"), ("s", "ses"), ("x", "xes"), ("z", "zes")),
+    *(("ch", "ches"), ("sh", "shes"), ("", "s")),
+)
 HOST = "ralph"  # already has tools on the usual tables
 
 
@@ -279,18 +341,33 @@ def find_tables(root: Path, kit: str) -> Finding:
         return Finding("", {})
     try:
         found = unserved(root, config)
+        with open_database(root) as connection:
+            tables = table_names(connection)
     except ProjectError:  # there is no database here, and its facts come from elsewhere
         return Finding("", {})
     rows: list[Mapping[str, Any]] = [
         {
             "table": table.name,
+            "kind": "table" if table.name in tables else "view",
             "tools": ", ".join(possible(table)),
-            "command": f"ralphgen tools add {shlex.quote(table.name)}",
         }
         for table in found
     ]
-    said = f"{len(rows)} {'table' if len(rows) == 1 else 'tables'} without tools"
-    return Finding(said if rows else "", {"tables": rows})
+    if not rows:
+        return Finding("", {"tables": rows})
+    hint = f"add tools to one or more, such as: {_adding(found[0].name)}"
+    return Finding(f"{counted(len(rows), 'table')} without tools", {"tables": rows}, hint=hint)
+
+
+def command_to_add(root: Path) -> str:
+    """Return a command that adds tools to a table of the project, if possible an existing one."""
+    with suppress(ProjectError):
+        return _adding(*(table.name for table in unserved(root, _config(root))[:1]))
+    return _adding()
+
+
+def _adding(name: str = "NAME") -> str:
+    return f"ralphgen tools add {shlex.quote(name)}"
 
 
 def unserved(root: Path, config: Mapping[str, Any]) -> tuple[Table, ...]:
@@ -334,6 +411,10 @@ def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, 
             raise UsageError(f'"{name}" already has tools', 'list them with "ralphgen tools"')
         if fold(name) not in known:
             listed = [table.name for table in known.values()]
+            served = [*config.get(KEY, {}), *own]
+            if (near := nearest(name, [*listed, *served])) in served:
+                text = f'{used} has no table "{name}"'
+                raise UsageError(text, f'did you mean "{near}"? It already has tools')
             hint = suggestion(name, listed, "the usable tables", "ralphgen inspect")
             if not listed:
                 near = nearest_database(project_home(root), "app.db")
@@ -354,8 +435,23 @@ def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, 
 
 def noun_of(table: Table) -> str:
     """Return the name of one row of a table: its singular, or the table's name if in doubt."""
-    before, separator, word = snake(table.name).rpartition("_")
-    return f"{before}{separator}{_singular(word)}"[:LONGEST]
+    return _noun(snake(table.name))
+
+
+def _noun(name: str) -> str:
+    return _with_last_word(name, _singular)
+
+
+def _with_last_word(name: str, change: Callable[[str], str]) -> str:
+    """Return a name with its last word changed."""
+    before, separator, word = name.rpartition("_")
+    return f"{before}{separator}{change(word)}"[:LONGEST]
+
+
+def _regular_plural(word: str) -> str:
+    """Return the plural of a word by the rules of English."""
+    ending, plural = next(pair for pair in _PLURALS if word.endswith(pair[0]))
+    return _IRREGULAR.get(word, f"{word.removesuffix(ending)}{plural}")
 
 
 def _singular(word: str) -> str:
@@ -561,7 +657,7 @@ def _tool(table: ToolTable, verb: str, data: ToolData) -> PlannedTool:
 
 def tool_name(table: ToolTable, verb: str) -> str:
     """Return the name of the tool that does this with a table."""
-    return f"list_{table.snake}" if verb == "list" else f"{verb}_{table.noun}"
+    return f"list_{table.plural}" if verb == "list" else f"{verb}_{table.noun}"
 
 
 def _used_for(tables: tuple[ToolTable, ...]) -> str:
@@ -574,14 +670,16 @@ def _used_for(tables: tuple[ToolTable, ...]) -> str:
 
 
 def _plural(table: ToolTable) -> str:
-    return table.snake.replace("_", " ")
+    return table.plural.replace("_", " ")
 
 
 def _descriptions(table: ToolTable, verb: str) -> tuple[str, str, str]:
     """Return a tool's description, its purpose and its answer."""
     row = table.noun.replace("_", " ")
-    a_row = f"{'an' if row[0] in 'aeiou' else 'a'} {row}"
     rows = _plural(table)
+    a_row = f"{'an' if row[0] in 'aeiou' else 'a'} {row}"
+    if row == rows and row.endswith("s"):
+        a_row = f"a row of {rows}"
     return {
         "list": (f"List {rows}.", f"find {rows}", "a page of rows, and the total"),
         "get": (f"Get {a_row}.", f"read {a_row}", "all fields with a value"),

@@ -27,7 +27,11 @@ def test_tables_that_could_have_tools_are_shown_and_added_by_name(tmp_path: Path
     assert ["categories", "odd 'name", "risks"] == [
         row["table"] for row in found["ralph"]["tables"]
     ]
+    kinds = [row["kind"] for row in found["ralph"]["tables"]]
+    assert ["view", "table", "table"] == kinds
     assert {} == found["tables"]
+    shown = ran("inspect", cwd=root)
+    assert "such as: ralphgen tools add categories" in shown
 
     added = ralphgen("tools", "add", "odd 'name", "categories", cwd=root)
     assert 0 == added.returncode, added.stderr
@@ -38,6 +42,9 @@ def test_tables_that_could_have_tools_are_shown_and_added_by_name(tmp_path: Path
 
     said = refused("tools", "add", "rsks", cwd=root, code=2)
     assert 'did you mean "risks"?' in said
+    near = refused("tools", "add", "categoriess", cwd=root, code=2)
+    assert 'did you mean "categories"? It already has tools' in near
+    assert 'did you mean "tasks"? It already' in refused("tools", "add", "taskss", cwd=root, code=2)
     assert "already has tools" in refused("tools", "add", "categories", cwd=root, code=2)
     assert '"tasks" already has tools' in refused("tools", "add", "tasks", cwd=root, code=2)
     ran("tools", "add", "risks", cwd=root)

@@ -50,7 +50,8 @@ def take_table(root: Path) -> None:
 def test_an_untouched_context_gets_new_tools_and_loses_removed_ones(root: Path) -> None:
     before = context(root)
     add_table(root)
-    assert f"wrote {CONTEXT}" in regenerated(root)
+    told = f"wrote {CONTEXT}: clients without a session now have 12 read-only tools"
+    assert told in regenerated(root)
     assert {"list_risks", "get_risk"} <= {*context(root)["enabled_tools"]["ralph"]}
     assert not {"delete_risk", "run_checks"} & {*context(root)["enabled_tools"]["ralph"]}
     assert CONTEXT not in regenerated(root)
@@ -59,6 +60,22 @@ def test_an_untouched_context_gets_new_tools_and_loses_removed_ones(root: Path) 
     assert f"wrote {CONTEXT}" in regenerated(root, "--allow-removals")
     assert before == context(root)
     assert 0 == described(root)
+
+
+def test_a_context_with_the_same_tools_is_written_without_a_message(root: Path) -> None:
+    before = (root / CONTEXT).read_text(encoding="utf-8")
+    mine = context(root)
+    mine["enabled_tools"]["ralph"].reverse()
+    (root / CONTEXT).write_text(json.dumps(mine, indent=2) + "\n", encoding="utf-8")
+
+    assert CONTEXT not in regenerated(root)
+    assert before == (root / CONTEXT).read_text(encoding="utf-8")
+
+
+def test_a_new_default_session_is_named(root: Path) -> None:
+    done = ralphgen("session", "create", "yap", "--default", cwd=root)
+
+    assert 'clients without a session now use "yap"\n' in done.stderr
 
 
 def test_a_narrowed_context_is_kept_and_reported(root: Path) -> None:

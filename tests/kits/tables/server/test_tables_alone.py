@@ -144,6 +144,18 @@ def test_a_database_without_the_ledger_of_the_server_is_refused_by_name(project:
     assert 0 == ralphgen("check", cwd=project).returncode
 
 
+def test_a_tool_that_a_hidden_column_makes_impossible_is_noted_once(project: Path) -> None:
+    config = CONFIG.replace('noun = "album"', 'noun = "album"\nhide = ["title"]')
+    (project / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    note = (
+        'note: tables:create_album is not offered: "albums.title" requires a value that no '
+        "argument can provide"
+    )
+
+    assert note in ralphgen("regen", cwd=project).stderr.splitlines()
+    assert "note:" not in ralphgen("regen", cwd=project).stderr
+
+
 def test_a_table_removed_from_the_settings_needs_no_consent(project: Path) -> None:
     (project / ".ralph/ralphgen.toml").write_text(CONFIG.replace(TASKS, ""), encoding="utf-8")
     checked = ralphgen("check", cwd=project)
@@ -165,6 +177,74 @@ def test_with_the_kit_of_the_tasks_it_is_refused(project: Path) -> None:
         )
     with pytest.raises(ProjectError, match="another kit already has its tools"):
         _ = Project(project).plan
+
+
+def test_the_first_steps_name_a_table_of_the_database(project: Path) -> None:
+    """A project without tools, as after the first `init`."""
+    (project / ".ralph/ralphgen.toml").write_text(CONFIG.partition("[tables")[0], encoding="utf-8")
+    shutil.rmtree(project / ".ralph/mcp")
+    steps = ralphgen("init", cwd=project).stderr.partition("\nNext:\n")[2].splitlines()
+
+    assert "ralphgen tools add albums" == steps[0].partition("  # ")[0].strip()
+    assert ["ralphgen regen", "ralphgen connect claude"] == [
+        step.partition("  # ")[0].strip() for step in steps[1:3]
+    ]
+    for command in (["call", "tables:list_albums"], ["session", "create", "manual"]):
+        assert 'with "ralphgen tools add albums"' in refused(*command, code=2, cwd=project)
+    assert "recipe" not in ran("tools", cwd=project)
+
+
+NAMED = """
+CREATE TABLE "Bestände" (id INTEGER PRIMARY KEY, "Artikel-Größe" TEXT, "名" TEXT);
+CREATE TABLE "Bestande" (id INTEGER PRIMARY KEY);
+CREATE TABLE order_ (id INTEGER PRIMARY KEY, "Room No." TEXT, "a b" TEXT, a_b TEXT);
+CREATE TABLE people (id INTEGER PRIMARY KEY);
+CREATE TABLE statuses (id INTEGER PRIMARY KEY);
+CREATE TABLE tasks (id INTEGER PRIMARY KEY);
+CREATE TABLE units (id INTEGER PRIMARY KEY);
+"""
+NOUNS = {
+    "Bestände": 'noun = "stock"',
+    "Bestande": "",
+    "order_": 'noun = "order"',
+    "people": 'noun = "person"',
+    "statuses": "",
+    "tasks": 'noun = "todo"',
+    "units": 'noun = "equipment"\nplural = "equipment"',
+}
+
+
+def test_names_of_tools_and_arguments_are_readable(tmp_path: Path) -> None:
+    (tmp_path / ".ralph").mkdir()
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        connection.executescript(NAMED)
+    text = "".join(f'[tables."{name}"]\n{noun}\n' for name, noun in NOUNS.items())
+    config = 'kits = ["tables"]\n[database]\npath = "app.db"\n'
+    (tmp_path / ".ralph/ralphgen.toml").write_text(f"{config}{text}", encoding="utf-8")
+    (kit,) = Project(tmp_path).plan.kits
+    tools = {tool.name: tool for tool in kit.tools}
+    pairs = [name.partition("_")[2] for name in tools if name.startswith(("list_", "get_"))]
+
+    assert [
+        *("bestande", "bestande", "stocks", "stock", "order", "order", "people", "person"),
+        *("statuses", "statuses", "todos", "todo", "equipment", "equipment"),
+    ] == pairs
+    assert ("id", "artikel_grosse", "x..540d.") == tools["create_stock"].argument_names
+    assert {"id", "room_no", "a_b", "x.a.20.b"} == {*tools["create_order"].argument_names}
+    assert "Get a row of statuses." == tools["get_statuses"].description
+    assert "Get a stock." == tools["get_stock"].description
+
+
+@pytest.mark.parametrize(
+    ("table", "noun"),
+    [("Bestände", "bestande"), ("appointment_diagnoses", "appointment_diagnosis")],
+)
+def test_an_added_table_gets_a_readable_noun(project: Path, table: str, noun: str) -> None:
+    with closing(sqlite3.connect(project / "app.db")) as connection:
+        connection.execute(f'CREATE TABLE "{table}" (id INTEGER PRIMARY KEY)')
+
+    ((_, added, _),) = add_tables(project, [table])
+    assert noun == added
 
 
 def test_without_a_table_it_says_how_to_get_one(project: Path) -> None:
@@ -202,7 +282,7 @@ def test_regen_names_recipes_with_long_tool_lists(tmp_path: Path) -> None:
         assert (count > 1) == bool(warned), said
 
     assert len(warned) == 1
-    assert 'the tools of server "tables" take more than 25,000 bytes in manual ' in warned[0]
+    assert 'the tools of server "tables" take more than 25,000 bytes in manual (' in warned[0]
     assert "braindump" not in warned[0]
 
 

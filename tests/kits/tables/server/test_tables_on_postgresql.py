@@ -136,7 +136,7 @@ def test_keys_of_several_columns_and_keys_that_make_themselves(manual: Driver) -
         for tool in manual.tools()
         if tool["name"] == "create_order_line"
         for name in tool["inputSchema"]["properties"]
-        if name.startswith("x.")
+        if name not in ("order", "line", "artist_id")
     ]
     assert key == manual.call("create_order_line", **key, **artist, **{odd: "$1 ?"})
     note = manual.call("create_note", **key)
