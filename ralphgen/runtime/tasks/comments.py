@@ -226,9 +226,28 @@ _ANSWERS = (
 )
 ACCEPTED, SENT_BACK = "accepted", "sent back"
 _REVIEW = (
-    "SELECT verdict, author, note FROM ralphgen_reviews WHERE task_id = ? "
+    "SELECT verdict, author, note, by FROM ralphgen_reviews WHERE task_id = ? "
     "ORDER BY number DESC LIMIT 1"
 )
+# Work in a worktree counts once it is merged, and no work counts that an undo reverted.
+_DONE_AGAIN = """
+SELECT 1 FROM ralphgen_journal AS closed
+LEFT JOIN ralphgen_sessions AS own ON own.id = closed.session
+WHERE closed.table_name = 'tasks' AND closed.row_key = ? AND closed.after LIKE '%"status":"done"%'
+    AND closed.number > (
+        SELECT max(number) FROM ralphgen_journal
+        WHERE session = ? AND table_name = 'tasks' AND row_key = ?
+    )
+    AND (own.merged IS NOT NULL OR (own.worker IS NULL
+        AND coalesce(own.worktree, '') NOT LIKE '%/.ralph/worktrees/%'))
+    AND NOT EXISTS (
+        SELECT 1 FROM ralphgen_journal AS undone
+        WHERE undone.table_name = 'tasks' AND undone.row_key = closed.row_key
+            AND undone.number > closed.number AND undone.session LIKE 'undo-%'
+            AND undone.before LIKE '%"status":"done"%'
+    )
+LIMIT 1
+"""
 _ADD = "INSERT INTO ralphgen_questions (task_id, session, asked, question, options)"
 
 
@@ -283,9 +302,19 @@ def answers(database: Snapshot, task: int) -> list[tuple[str, str]]:
 
 
 def note_of_review(database: Snapshot, task: int) -> tuple[str, str] | None:
-    """Return who sent the work on a task back last, and the note; None if it was accepted since."""
+    """Return who sent the work on a task back last, and the note.
+
+    None if it was accepted or finished since. The login of a session, which cannot read the
+    journal, does not see that it was finished.
+    """
     row = database.row(_REVIEW, [task])
-    return None if row is None or row[0] != SENT_BACK else (str(row[1]), str(row[2]))
+    if row is None or row[0] != SENT_BACK:
+        return None
+    _, author, note, by = row
+    sees_all = database.sql.can_read(database, "ralphgen_journal", "after")
+    if sees_all and database.row(_DONE_AGAIN, [str(task), by, str(task)]) is not None:
+        return None
+    return str(author), str(note)
 
 
 def _withdraw(database: Database, session: str, task: int) -> None:

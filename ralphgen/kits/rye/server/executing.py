@@ -279,7 +279,12 @@ def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredRes
     started = time.monotonic()
     spaces = rye.spaces(arguments["project_path"])
     item = spaces.find(item_type, arguments["item_id"], arguments.get("source"))
-    link = link_of(rye, item)
+    try:
+        link = link_of(rye, item)
+    except CodedError as error:  # a signature would not help a call with wrong parameters
+        if (wrong := _wrong_parameters(item, arguments)) is not None:
+            raise CodedError(wrong.code, str(wrong), **(error.facts | wrong.facts)) from error
+        raise
     report = ExecutionReport(link, rye.trust().policy_of(item_type), started)
     try:
         given = _call_parameters(arguments)
@@ -288,6 +293,26 @@ def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredRes
         return _guide(link, given, report, dry_run=dry_run)
     except CodedError as error:
         raise report.failure(error) from error
+
+
+def _wrong_parameters(item: Item, arguments: dict[str, Any]) -> CodedError | None:
+    """Return the error of a call of an untrusted item, None if its parameters are valid.
+
+    None also for an item that cannot be parsed.
+    """
+    try:
+        said = require(item, read_item(item)).metadata
+    except CodedError:
+        return None
+    try:
+        given = _call_parameters(arguments)
+        if item.type == TOOL:
+            schemas.checked(said.get("config_schema"), given, item.id)
+        elif item.type == DIRECTIVE:
+            checked_inputs(said.get("inputs") or [], given)
+    except CodedError as error:
+        return error
+    return None
 
 
 def _call_parameters(arguments: dict[str, Any]) -> dict[str, Any]:

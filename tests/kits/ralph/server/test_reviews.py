@@ -124,6 +124,29 @@ def test_work_that_is_sent_back_is_next_and_its_brief_starts_with_the_note(root:
     assert ("done", []) == (status(root, 3), query(root, VERDICTS))
 
 
+def test_a_note_is_in_no_brief_after_the_work_is_finished_again(root: Path) -> None:
+    def brief() -> str:
+        again = claim_task(root, 3)
+        end_claim(again, "open")
+        return again.prompt
+
+    close(root, 3)
+    send_back(root, 3, "Keep the old API.")
+    ran("task", "status", "3", "done", cwd=root)
+    undo_session(root, last_session(root))
+    assert "## Sent back by " in brief()
+    ran("task", "status", "3", "done", cwd=root)
+    finished = last_session(root)
+    ran("task", "status", "3", "pending", cwd=root)
+    assert "## Sent back by " not in brief()
+
+    place = "/p/.ralph/worktrees/1"
+    query(root, "UPDATE ralphgen_sessions SET worktree = ? WHERE id = ?", place, finished)
+    assert "## Sent back by " in brief()  # the work was not merged
+    query(root, "UPDATE ralphgen_sessions SET merged = 'abc' WHERE id = ?", finished)
+    assert "## Sent back by " not in brief()
+
+
 def test_undo_of_a_verdict_restores_done_without_a_proof_on_the_current_files(
     tmp_path: Path,
 ) -> None:

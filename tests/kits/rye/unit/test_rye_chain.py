@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rye_projects import HTTP_CLIENT, PYTHON_RUNTIME, SUBPROCESS, python_tool, yaml_tool
+from rye_projects import HTTP_CLIENT, PYTHON_RUNTIME, SUBPROCESS, directive, python_tool, yaml_tool
 from rye_workspaces import POLICY, Workspace, opened
 
 from ralphgen.kits.rye.server.executing import ChainLink, is_part
@@ -160,6 +160,21 @@ class TestTrust:
             error = workspace.refuses("tool", "demo/x", dry_run=True)
 
             assert "UNSIGNED" == error.code
+
+    @pytest.mark.parametrize("kind", ["tool", "directive"])
+    def test_wrong_parameters_are_named_before_a_missing_signature(
+        self, tmp_path: Path, kind: str
+    ) -> None:
+        with opened(tmp_path, policy=dict.fromkeys(POLICY, "integrity")) as workspace:
+            schema = {"type": "object", "required": ["who"]}
+            tool = python_tool("demo/x", schema=schema)
+            workspace.put(kind, "demo/x", tool if kind == "tool" else directive("demo/x"))
+            wrong = workspace.refuses(kind, "demo/x")
+            right = workspace.refuses(kind, "demo/x", parameters={"who": "a"})
+
+            assert ("VALIDATION_FAILED", "UNSIGNED") == (wrong.code, right.code)
+            assert "who" in wrong.facts["issues"][0]
+            assert "unsigned" == wrong.facts["signature"]["state"]
 
     def test_changed_system_item_is_refused(self, tmp_path: Path) -> None:
         with opened(tmp_path, policy={**POLICY, "tool": "integrity"}) as workspace:
