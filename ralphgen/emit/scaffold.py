@@ -159,6 +159,7 @@ DESCRIPTIONS = {
     "TableSettings.interactive": "Whether read-only sessions have its reading tools.",
     "TableSettings.key": "Columns that identify a row of a view.",
     "TableSettings.noun": "Singular noun for the names of tools.",
+    "TableSettings.plural": "Plural noun for the name of the list tool.",
     "TableSettings.recipes": "By recipe, its tools.",
     "TableSettings.search": "Columns to search for text.",
     "TableSettings.tools": "Tools to generate (default: all possible).",

@@ -21,6 +21,7 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
+    WithJsonSchema,
     WrapValidator,
     create_model,
     model_validator,
@@ -293,7 +294,12 @@ class DatabaseSettings(BaseModel):
 VERBS = ("list", "get", "create", "update", "delete")
 
 Verb = Literal["list", "get", "create", "update", "delete"]
-Noun = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,49}$")]
+NOUN = "^[a-z][a-z0-9_]{0,49}$"
+Noun = Annotated[
+    str,
+    expecting('a name in lower case, such as "risk"', re.compile(NOUN).fullmatch),
+    WithJsonSchema({"type": "string", "pattern": NOUN}),
+]
 ColumnSentence = Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]*$", max_length=500)]
 
 

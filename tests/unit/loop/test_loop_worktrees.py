@@ -284,7 +284,9 @@ def test_check_of_dela_runs_on_the_private_checkouts(tmp_path: Path) -> None:
     }
 
 
-def test_a_conflict_gives_the_task_back_and_keeps_the_work_until_it_is_resolved(tmp_path: Path) -> None:
+def test_a_conflict_gives_the_task_back_and_keeps_the_work_until_it_is_resolved(
+    tmp_path: Path,
+) -> None:
     """Both write the same file; the next session resolves the conflict of the second one."""
     ours: Steps = ["begin", ["write", "both.txt", "{task}"], ["meet", 2], "check", "done"]
     theirs = ["run", "git", "checkout", "--quiet", "HEAD^1", "--", "both.txt"]

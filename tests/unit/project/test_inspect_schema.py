@@ -300,6 +300,10 @@ def project(root: Path, config: str) -> Path:
         ),
         ('[schema]\nhide = ["risks.size"]\n[tables.small]', '3: "small" reads "risks.size"'),
         ('[schema]\nhide = ["risks.sise"]', 'contains "risks.sise", expected a column'),
+        (
+            '[tables.risks]\nplural = "Risks"',
+            '2: "tables.risks.plural" is "Risks", expected a name',
+        ),
         ('[tables.risks]\ntools = ["drop"]', '2: "tables.risks.tools[0]" is "drop"'),
     ],
 )
