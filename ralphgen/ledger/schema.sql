@@ -123,6 +123,7 @@ CREATE TABLE ralphgen_merges (
     ended     TEXT,
     batch     INTEGER,  -- the batch that decided it
     runner    TEXT,  -- the worker, or the machine and process, that ran the queue
+    landing   TEXT,  -- its merge commit, recorded before the branch moves; empty if it needs none
     merged    TEXT,  -- the merge commit
     reason    TEXT,  -- why it was returned or dropped, or is still waiting
     tail      TEXT  -- the end of the failing output

@@ -35,11 +35,11 @@ from ralphgen.runtime.engine.ledger import DONE, KEPT, finish_undo, moment
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 from ralphgen.runtime.tasks.claims import (
-    drop_merge,
+    MergingError,
+    drop_merge_of,
     holder_of,
     live_claims,
     prerequisite_lists,
-    waiting_merge,
 )
 from ralphgen.runtime.tasks.comments import OPEN, SENT_BACK, WITHDRAW
 from ralphgen.runtime.tasks.status import RESTORED, record_reason
@@ -620,8 +620,8 @@ def _undo_decisions(
     database.change(_DELETE_REVIEWS, [session])
     for row in rows:
         if row.table.lower() == "tasks" and "status" in row.columns:
-            number = waiting_merge(database, cast("int", row.key[0]))
-            drop_merge(database, number, f'session "{session}" was undone')
+            why = f'session "{session}" was undone'
+            drop_merge_of(database, cast("int", row.key[0]), why)
 
 
 def _undo_questions(database: "Database", own: str, session: str) -> None:
@@ -681,7 +681,10 @@ def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", A
             own, {"recipe": UNDO_RECIPE}, lambda: tool, ends_with_writes=True
         )
         database.before_writes.append(journal.begin)
-        yield database, journal
+        try:
+            yield database, journal
+        except MergingError as error:
+            raise ProjectError(str(error), f"ralphgen merges drop {error.merge}") from error
 
 
 def _finish(root: Path, database: "Database") -> None:

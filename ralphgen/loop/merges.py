@@ -93,7 +93,6 @@ ELSEWHERE = "its commit is not in this repository"
 PUSH_HINT = 'change the rule there, then run "ralphgen loop --worktrees", which pushes first'
 NO_WORD = re.compile(r"[\s=]+")  # in the name of a check, which a trailer has as a word
 TRAILER = re.compile(r"[A-Za-z0-9-]+: ")
-TRAILER_LINE = re.compile("^Ralphgen-([A-Za-z]+): (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +114,17 @@ class _BehindError(Exception):
     """The branch or its remote has other commits: the round has to start again."""
 
 
+class _DroppedError(Exception):
+    """An entry of the batch was dropped while the checks ran: the round has to start again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
-    """An entry in a batch, and the head that its merge makes."""
+    """An entry in a batch, and the head that its merge makes; `landing` is empty for none."""
 
     entry: QueuedMerge
     head: str
+    landing: str
 
 
 def enter_session(
@@ -307,6 +311,8 @@ class MergeQueue:
                         self.obstacle = self._left_reason
                         return True
                     pushes, self.obstacle = 0, ""
+                except _DroppedError:
+                    self._say("an entry was dropped while the checks ran: merging again")
                 except _BehindError:
                     pushes += 1
                     text = f'"{self._target}" received {pushes} pushes while the checks ran'
@@ -436,7 +442,7 @@ class MergeQueue:
         if problem := problem or protection_problem(self._root) or self._edited():
             raise _BlockedError(problem)
         base, self._batch = self._tip(), self._rows.next_batch()
-        entries = self._reconciled(entries, base)
+        entries = self._settled(entries, base)
         members, has_ended = self._built(base, entries)
         if not members:
             return has_ended
@@ -487,9 +493,9 @@ class MergeQueue:
             present.append(entry)
         return present
 
-    def _entry_commits(self, *words: str) -> dict[str, str]:
+    def _entry_commits(self) -> dict[str, str]:
         """Return the commits that this repository keeps for entries, by ref."""
-        listed = self._git.say("for-each-ref", "--format=%(refname) %(objectname)", *words, REF)
+        listed = self._git.say("for-each-ref", "--format=%(refname) %(objectname)", REF)
         return dict(line.split(" ") for line in listed.splitlines())
 
     def _fetch(self, entry: QueuedMerge) -> None:
@@ -499,33 +505,45 @@ class MergeQueue:
             words = ("fetch", "--quiet", "--no-tags", "--", self._config.remote)
             self._git.run_quietly(*words, f"+{branch}:{REF}{entry.number}")
 
-    def _reconciled(self, entries: Sequence[QueuedMerge], base: str) -> list[QueuedMerge]:
-        """Record the entries that a killed queue has landed already; return the others.
+    def settle(self) -> None:
+        """Record the entries that a killed queue has landed, and let the others wait again.
 
-        Its merge commit has the entry's work as second parent and names its session, if it has one.
-        Work that came into the branch in another way must pass there, like any other.
+        Use it in the block of `alone`. Raises `ProjectError` if that is unknown now, such as while
+        the remote does not answer.
         """
-        landed: dict[str, str] = {}
-        reached = {*self._entry_commits(f"--merged={base}").values()}
-        contained = [one for one in entries if one.work in reached]
-        if contained:
-            words = ("log", "--first-parent", "--merges", "--format=%H %P", base)
-            for line in self._git.say(*words).splitlines():
-                commit, *parents = line.split(" ")
-                landed.setdefault(parents[1], commit)
-        recorded = set()
-        for entry in contained:
-            if entry.work not in landed:
-                continue
-            commit = landed[entry.work]
-            message = self._git.say("log", "-1", "--format=%B", commit)
-            trailers = dict(TRAILER_LINE.findall(message))
-            batch = trailers.get("Batch")
-            if batch is not None and trailers.get("Session", "") == one_line(entry.session or ""):
-                number = int(batch) if batch.isdecimal() else None
-                self._finished([(entry, Merged(commit))], number)
-                recorded.add(entry.number)
-        return [one for one in entries if one.number not in recorded]
+        if all(one.landing is None for one in self.waiting()):
+            return
+        problem = fetch_base(self._git, self._target, self._config)
+        self._settled(self.waiting(), self._tip())
+        if landing := [one for one in self.waiting() if one.landing is not None]:
+            raise ProjectError(f"merge {landing[0].number} may have landed: {problem or ELSEWHERE}")
+
+    def _settled(self, entries: Sequence[QueuedMerge], base: str) -> list[QueuedMerge]:
+        """Record the entries that a killed queue has landed, by its own record; return the others.
+
+        The queue claims a batch as a whole, so it has landed only as a whole. Work that came into
+        the branch in another way must pass there, like any other.
+        """
+        claimed = [one for one in entries if one.landing is not None]
+        commits = {one.landing for one in claimed if one.landing}
+        if not claimed:
+            return [*entries]
+        if commits and commits <= self._first_parents(base):
+            for one in claimed:
+                self._finished([(one, Merged(one.landing or base))], one.batch)
+            return [one for one in entries if one.landing is None]
+        theirs = f"refs/remotes/{self._config.remote}/{self._target}"
+        is_known = self._config.remote is not None or all(map(self._git.commit, commits))
+        if is_known and commits.isdisjoint(self._first_parents(theirs)):
+            self._rows.release_landing([one.number for one in claimed])
+            return [*entries]
+        return [one for one in entries if one.landing is None]
+
+    def _first_parents(self, commit: str) -> set[str]:
+        """Return a commit and its ancestors by first parents; none if it is missing."""
+        if self._git.commit(commit) is None:
+            return set()
+        return {*self._git.say("rev-list", "--first-parent", commit).splitlines()}
 
     def _built(self, base: str, entries: Sequence[QueuedMerge]) -> tuple[list[Member], bool]:
         """Merge entries onto a commit in memory, one after the other, up to the window.
@@ -540,7 +558,7 @@ class MergeQueue:
                 break
             made = self._merged(head, entry)
             if isinstance(made, str):
-                members.append(Member(entry, made))
+                members.append(Member(entry, made, made if made != head else ""))
                 head = made
                 continue
             if head != base and isinstance(made, Conflict | RedCheck):
@@ -655,9 +673,10 @@ class MergeQueue:
         """Merge entries onto a commit again; ones that conflict wait for the next round."""
         members: list[Member] = []
         for entry in entries:
-            made = self._merged(members[-1].head if members else at, entry)
+            head = members[-1].head if members else at
+            made = self._merged(head, entry)
             if isinstance(made, str):
-                members.append(Member(entry, made))
+                members.append(Member(entry, made, made if made != head else ""))
         return members
 
     @staticmethod
@@ -772,10 +791,14 @@ class MergeQueue:
     def _land(self, members: Sequence[Member], old: str, *, flaky: str = "") -> None:
         """Push the head of the members, move the branch to it, and record the merges.
 
-        Raises the errors of `_landing` and `_advance`.
+        Raises `_DroppedError` if one of them was dropped, and the errors of `_landing` and
+        `_advance`.
         """
         new = members[-1].head
         with self._landing():
+            commits = {one.entry.number: one.landing for one in members}
+            if not self._rows.claim_landing(commits, self._batch):
+                raise _DroppedError
             recorded = self._advance(old, new) if new != old else ()
             found = []
             for one in members:
@@ -853,6 +876,8 @@ class MergeQueue:
         The second failure of a task blocks it. If the project has no blocked tasks, it waits.
         """
         git = self._git
+        if entry.number not in {one.number for one in self.waiting()}:
+            return True  # it was dropped meanwhile
         if self._rows.is_remote and entry.worker is not None:
             outcome = replace(outcome, branch=_pushed_branch(entry))
         elif entry.task is not None:
@@ -965,13 +990,20 @@ def drop_entry(root: Path, number: int, say: Say) -> str:
     """Drop a waiting entry; return the branch that keeps its work, empty if none waits.
 
     If it was the work of a task, the task remains done, and its dependents wait until the user sets
-    its status; `say` gets a line about that.
+    its status; `say` gets a line about that. Raises `ProjectError` for an entry that may have
+    landed.
     """
     git = Git(root)
     with open_database(root) as database:
         entry = merges.merge_of(database, number)
     if entry is None or entry.state != merges.WAITING:
         return ""
+    if entry.landing is not None:
+        queue = MergeQueue(root, entry.target, read_settings(root).loop, say)
+        with queue.alone() as is_alone:
+            if not is_alone:
+                raise ProjectError(f"merge {number} is being merged now", "ralphgen merges")
+            queue.settle()
     branch = _branch_of(git, entry)
     with opened_database(root) as database:
         if not database.writing(lambda: claims.drop_merge(database, number, "dropped by the user")):

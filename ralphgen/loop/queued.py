@@ -81,6 +81,15 @@ class QueueRows(Protocol):
     ) -> None:
         """Record the end of a run of `checks`; its `results` become evidence."""
 
+    def claim_landing(self, commits: Mapping[int, str], batch: int, /) -> bool:
+        """Record by number the merge commits of entries before the branch moves to the last one.
+
+        The entries cannot be dropped then. Returns False if one was dropped already.
+        """
+
+    def release_landing(self, numbers: Collection[int], /) -> None:
+        """Let entries wait again whose merge commits are not in the branch."""
+
     def land(self, commits: Mapping[int, str], batch: int | None, /, *, flaky: str = "") -> None:
         """Record by number the commits that merged entries, of a batch if it is known."""
 
@@ -190,6 +199,14 @@ class LedgerRows:
                 add_evidence(database, evidence)
 
         self._write(work)
+
+    def claim_landing(self, commits: Mapping[int, str], batch: int, /) -> bool:
+        """Record the merge commits of entries; return False if one was dropped already."""
+        return bool(self._write(merges.claim_landing, commits, batch))
+
+    def release_landing(self, numbers: Collection[int], /) -> None:
+        """Let entries wait again whose merge commits are not in the branch."""
+        self._write(merges.release_landing, numbers)
 
     def land(self, commits: Mapping[int, str], batch: int | None, /, *, flaky: str = "") -> None:
         """Record by number the commits that merged entries, of a batch if it is known."""

@@ -356,6 +356,14 @@ class ServerRows:
         self._proved.clear()
         self._calls.call("ran", run=number, passed=passed, results=found)
 
+    def claim_landing(self, commits: Mapping[int, str], batch: int, /) -> bool:
+        """Record the merge commits of entries; return False if one was dropped already."""
+        return bool(self._calls.call("landing", batch=batch, entries=commits)["claimed"])
+
+    def release_landing(self, numbers: Collection[int], /) -> None:
+        """Let entries wait again whose merge commits are not in the branch."""
+        self._calls.call("landing", batch=None, entries=dict.fromkeys(numbers, ""))
+
     def land(self, commits: Mapping[int, str], batch: int | None, /, *, flaky: str = "") -> None:
         """Record by number the commits that merged entries, of a batch if it is known."""
         self._calls.call("landed", batch=batch, entries=commits, flaky=_sendable(flaky))

@@ -50,7 +50,7 @@ MOST = 1_000  # tasks that are built on one
 WAITS = "another process merges into this branch: waiting for it"
 _SESSION = "SELECT task_id, merged, base_commit, worktree FROM ralphgen_sessions WHERE id = ?"
 _ENTRY = (
-    "SELECT number, work, target, merged FROM ralphgen_merges WHERE session = ? "
+    "SELECT number, landing, target, merged FROM ralphgen_merges WHERE session = ? "
     "AND state IN ('waiting', 'merged') ORDER BY number DESC LIMIT 1"
 )
 _VERDICT = "SELECT by FROM ralphgen_reviews WHERE session = ? AND verdict = ? ORDER BY number DESC"
@@ -141,7 +141,7 @@ def preview(root: Path, session: str, *, code: bool = True, onto: str = "") -> W
     rows = undo_session(root, session, dry_run=True)
     with open_database(root) as database:
         task, commit, began, tree = database.row(_SESSION, [session]) or (None,) * 4
-        number, work, target, merged = database.row(_ENTRY, [session]) or (None, "", "", None)
+        number, landing, target, merged = database.row(_ENTRY, [session]) or (None, None, "", None)
         verdict = database.row(_VERDICT, [session, UNDONE])
     found = WorkPreview(session, task, "", rows, target)
     if number is not None and merged is None:
@@ -150,7 +150,7 @@ def preview(root: Path, session: str, *, code: bool = True, onto: str = "") -> W
     if task is not None:
         found, claimed = _with_tasks(root, found, task)
     if code and (merged or commit):
-        found = _with_code(root, found, merged or commit, work, onto)
+        found = _with_code(root, found, merged or commit, landing, onto)
     if not found.commit:
         found = replace(found, files=_unmerged_files(root, found, "" if tree else began or ""))
     refusal = found.refusal or claimed
@@ -222,6 +222,7 @@ def _ended(
         while True:
             with queue.alone() as is_alone:
                 if is_alone:
+                    queue.settle()
                     found = _permitted(preview(root, session, code=code, onto=onto))
                     return _undo_in_queue(root, queue, found, finish, say)
             if not told:
@@ -314,13 +315,15 @@ def _with_tasks(root: Path, found: WorkPreview, task: int) -> tuple[WorkPreview,
     return found, Problem(text, f"wait for it, or run: ralphgen task status {task} pending --force")
 
 
-def _with_code(root: Path, found: WorkPreview, commit: str, work: str, onto: str) -> WorkPreview:
+def _with_code(
+    root: Path, found: WorkPreview, commit: str, landing: str | None, onto: str
+) -> WorkPreview:
     """Return the preview with the merge of the work, or why its branch cannot be reverted."""
     try:
         git = _git_with(root, commit)
     except ProjectError as error:
         return replace(found, commit=commit, refusal=error.problems[0])
-    if not _is_its_merge(git, commit, work, found.session):
+    if not _is_its_merge(git, commit, landing, found.session):
         return found  # the branch had the same changes already
     files = tuple(_file_changes(git, commit, f"{commit}^1"))
     found = replace(found, commit=commit, files=files)
@@ -383,16 +386,16 @@ def _with_conflict(
     return replace(found, refusal=Problem(text, hint), in_the_way=blocker)
 
 
-def _is_its_merge(git: Git, commit: str, work: str, session: str) -> bool:
-    """Return whether a commit merged the work of a session.
+def _is_its_merge(git: Git, commit: str, landing: str | None, session: str) -> bool:
+    """Return whether a commit merged the work of a session; the queue made the one at `landing`.
 
     Work without a change is recorded with the commit that the branch was at. Merges of the first
     version name no session, and have no entry in the queue.
     """
+    if landing is not None:
+        return landing == commit
     words = ("log", "-1", "--format=%P%x00%(trailers:key=Ralphgen-Session,valueonly)")
     parents, _, owner = git.say(*words, commit).partition("\0")
-    if work:
-        return parents.split(" ")[1:] == [work]
     return len(parents.split(" ")) > 1 and owner.strip() in ("", one_line(session))
 
 

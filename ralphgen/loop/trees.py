@@ -83,11 +83,8 @@ class Unmerged:
 
 
 def merge_commits(root: Path) -> set[str]:
-    """Return the commits that merged work into a base branch, or took it out again."""
-    sql = (
-        "SELECT merged FROM ralphgen_sessions UNION SELECT merged FROM ralphgen_merges "
-        "UNION SELECT reverts FROM ralphgen_reviews"
-    )
+    """Return the commits that the queue made to merge work, or took it out again."""
+    sql = "SELECT landing FROM ralphgen_merges UNION SELECT reverts FROM ralphgen_reviews"
     with open_database(root) as connection:
         return {commit for (commit,) in connection.rows(sql) if commit is not None}
 

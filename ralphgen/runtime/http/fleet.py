@@ -32,6 +32,7 @@ from ..tasks.merges import (
     LEASE,
     MOST_WAITING,
     WAITING,
+    claim_landing,
     close_run,
     end_lease,
     end_stale_runs,
@@ -44,6 +45,7 @@ from ..tasks.merges import (
     next_batch,
     note_obstacle,
     open_run,
+    release_landing,
     run_of,
     runner_of,
     waiting,
@@ -105,6 +107,7 @@ class Fleet:
             "proved": self._proved,
             "run": self._run,
             "ran": self._ran,
+            "landing": self._landing,
             "landed": self._landed,
             "returned": self._returned,
             "waits": self._waits,
@@ -472,17 +475,32 @@ class Fleet:
 
         return call.database.writing(work)
 
+    def _landing(self, call: WorkerCall) -> Facts:
+        """Record the merge commits of `entries` before the branch moves to the last one.
+
+        An entry that changes nothing has an empty one. Nothing is `claimed` if one was dropped.
+        Without a `batch`, the entries wait again: their commits are not in the branch.
+        """
+        batch, commits = call.whole_or_none("batch"), _commits(call, f"(?:{HEX})?")
+        call.end_of_body()
+
+        def work() -> Facts:
+            merges = self._queued(call, commits)
+            if batch is None:
+                release_landing(call.database, [one.number for one in merges])
+                return {"claimed": False}
+            return {"claimed": claim_landing(call.database, commits, batch)}
+
+        return call.database.writing(work)
+
     def _landed(self, call: WorkerCall) -> Facts:
         """Record the commit by which each of the `entries` was merged; return their numbers.
 
         `flaky` is a check that failed once on them, and `batch` is null if it is unknown.
         """
-        batch, commits = call.whole_or_none("batch"), call.given.pop("entries", None)
+        batch, found = call.whole_or_none("batch"), _commits(call, HEX)
         flaky = call.text("flaky", rf"[^\x00]{{0,{TAIL}}}", "")
         call.end_of_body()
-        if type(commits) is not dict or len(commits) > MOST_TASKS:
-            raise HttpError(400, '"entries" is missing or invalid')
-        found = {_entry(number): _matching("entries", commits[number], HEX) for number in commits}
 
         def work() -> Facts:
             merges = self._queued(call, found)
@@ -752,9 +770,13 @@ def _result(name: str, result: object) -> Facts:
     }
 
 
-def _entry(number: str) -> int:
-    """Return the number of an entry of the queue, which is a key of JSON."""
-    return int(_matching("entries", number, r"[1-9][0-9]{0,17}"))
+def _commits(call: WorkerCall, pattern: str) -> dict[int, str]:
+    """Return the commits of `entries` by number, which is a key of JSON."""
+    found = call.given.pop("entries", None)
+    if type(found) is not dict or len(found) > MOST_TASKS:
+        raise HttpError(400, '"entries" is missing or invalid')
+    numbers = [_matching("entries", number, r"[1-9][0-9]{0,17}") for number in found]
+    return {int(number): _matching("entries", found[number], pattern) for number in numbers}
 
 
 def _matching(name: str, value: object, pattern: str) -> str:

@@ -108,10 +108,11 @@ class HeldError(ToolError):
 
 
 class MergingError(ToolError):
-    """The work of the task waits in the merge queue, as the entry `merge`."""
+    """The work of the task waits in the merge queue, as the entry `merge`, or `is_landing`."""
 
-    def __init__(self, task: int, merge: int) -> None:
-        super().__init__(f"task {task} waits to be merged, as merge {merge}: nothing was changed")
+    def __init__(self, task: int, merge: int, *, is_landing: bool = False) -> None:
+        state = "is being merged now" if is_landing else "waits to be merged"
+        super().__init__(f"task {task} {state}, as merge {merge}: nothing was changed")
         self.task = task
         self.merge = merge
 
@@ -126,13 +127,21 @@ def waiting_merge(database: Snapshot, task: int) -> int | None:
 def drop_merge(database: Database, number: int | None, reason: str) -> bool:
     """Drop a waiting entry of the merge queue; return False if none of this number waits.
 
-    The caller is in a transaction. The branch of the entry remains.
+    An entry that is landing does not count. The caller is in a transaction. The branch of the entry
+    remains.
     """
     sql = (
         "UPDATE ralphgen_merges SET state = 'dropped', ended = ?, reason = ? "
-        "WHERE number = ? AND state = 'waiting'"
+        "WHERE number = ? AND state = 'waiting' AND landing IS NULL"
     )
     return number is not None and database.change(sql, [moment(), reason, number]) > 0
+
+
+def drop_merge_of(database: Database, task: int, reason: str) -> None:
+    """Drop the waiting entry of a task, if it has one; raise `MergingError` if it is landing."""
+    number = waiting_merge(database, task)
+    if number is not None and not drop_merge(database, number, reason):
+        raise MergingError(task, number, is_landing=True)
 
 
 def claim_of(database: Snapshot, task: int) -> Claim | None:
@@ -344,7 +353,7 @@ def follow_status(
     if (merge := waiting_merge(database, task)) is not None:
         if not actor.is_users or is_below_launch():
             raise MergingError(task, merge)
-        drop_merge(database, merge, f"the task was set to {new}")
+        drop_merge_of(database, task, f"the task was set to {new}")
     if not force:
         refuse_claimed(database, tables, actor, task)
     elif is_below_launch():
@@ -380,7 +389,7 @@ def refusal_of(claim: Claim, actor: Actor) -> str:
 def forget(database: Database, tables: Tables, task: int) -> None:
     """Remove what the ledger has on a deleted or new task, in an open transaction."""
     if tables.ledger:
-        drop_merge(database, waiting_merge(database, task), "the task was deleted")
+        drop_merge_of(database, task, "the task was deleted")
         release(database, task)
         forget_attempts(database, task)
         sql = "UPDATE ralphgen_questions SET task_id = NULL, answered = coalesce(answered, ?)"

@@ -15,13 +15,13 @@ from .claims import moment as moment_ahead
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from ..engine import Database, Snapshot
 
 COLUMNS = (
     *("number", "task", "session", "worker", "work", "tree", "target", "state", "entered"),
-    *("ended", "batch", "runner", "merged", "reason", "tail"),
+    *("ended", "batch", "runner", "landing", "merged", "reason", "tail"),
 )
 WAITING, MERGED, RETURNED = "waiting", "merged", "returned"
 LEASE = 60.0  # seconds that a runner keeps a queue without a sign
@@ -57,9 +57,11 @@ class QueuedMerge:
 
     `tree` is its tree if the session proved it, and `worker` the worker that entered it, None for a
     session of this database's own loops. `state` is waiting, merged, returned or dropped. `batch`
-    and `merged` are the batch and the commit that merged it. `runner` is who ran the queue then: a
-    worker, or a machine and a process. `reason` is why it was returned or dropped, or why it still
-    waits, and `tail` the end of the failing output.
+    and `merged` are the batch and the commit that merged it. `landing` is the merge commit that the
+    queue made for it, empty if it changes nothing. It is recorded before the branch moves; from
+    then on the entry cannot be dropped. `runner` is who ran the queue then: a worker, or a machine
+    and a process. `reason` is why it was returned or dropped, or why it still waits, and `tail` the
+    end of the failing output.
     """
 
     __slots__ = COLUMNS
@@ -76,6 +78,7 @@ class QueuedMerge:
     ended: str | None
     batch: int | None
     runner: str | None
+    landing: str | None
     merged: str | None
     reason: str | None
     tail: str | None
@@ -147,6 +150,26 @@ def enter(
     if task is not None and session is not None:
         release(database, task, session)
     return number
+
+
+def claim_landing(database: Database, commits: Mapping[int, str], batch: int) -> bool:
+    """Record the merge commits of waiting entries before the branch moves to the last one.
+
+    Returns False if one of them waits no more. Nothing is recorded then.
+    """
+    sql = "UPDATE ralphgen_merges SET landing = ?, batch = ? WHERE number = ? AND state = 'waiting'"
+    values = [[commit, batch, number] for number, commit in sorted(commits.items())]
+    is_claimed = all(database.change(sql, own) for own in values)
+    if not is_claimed:
+        release_landing(database, commits)
+    return is_claimed
+
+
+def release_landing(database: Database, numbers: Iterable[int]) -> None:
+    """Let entries wait again whose merge commits are not in the branch."""
+    for number in numbers:
+        sql = "UPDATE ralphgen_merges SET landing = NULL WHERE number = ? AND state = 'waiting'"
+        database.change(sql, [number])
 
 
 def finish(

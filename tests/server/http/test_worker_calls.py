@@ -27,7 +27,8 @@ pytestmark = pytest.mark.thorough
 CHECKS = check("tests", *python("pass")) + check("lint", *python("pass"))
 SETTINGS = f"[claims]\nlease = 600\n[loop]\nattempts = 2\n{CONFIG}rate = 100000\n{CHECKS}"
 TREE, BASE = "a" * 40, "b" * 40
-QUEUE = ("queue", "runner", "batch", "proved", "run", "ran", "landed", "returned", "waits")
+QUEUE = ("queue", "runner", "batch", "proved", "run", "ran", "landing", "landed", "returned")
+QUEUE += ("waits",)
 PASSED = {"exit_code": 0, "seconds": 1, "started": "2026-02-10T00:00:00Z", "tail": "ok"}
 
 
@@ -365,6 +366,7 @@ def calls_of_queue(server: HttpServer, number: int) -> dict[str, dict[str, Any]]
         "run": {**branch, **commits, "batch": 1, "entries": [number]},
         "ran": {"run": 1, "passed": True, "results": {"tests": PASSED}},
         "waits": {"entries": [number], "reason": "dirty"},
+        "landing": {"batch": 1, "entries": {str(number): "e" * 40}},
         "landed": {"batch": 1, "entries": {str(number): "e" * 40}},
         "returned": {**entry, "reason": "tests failed", "output": "no", "refused": False},
     }
@@ -425,6 +427,10 @@ def test_queue_is_run_by_one_worker_with_the_right_to(server: HttpServer) -> Non
     assert [("dirty",)] == query(
         root, "SELECT reason FROM ralphgen_merges WHERE number = ?", numbers[0]
     )
+    sql = "SELECT landing FROM ralphgen_merges ORDER BY number LIMIT 1"
+    for batch, claimed, stored in ((1, True, "e" * 40), (None, False, None), (1, True, "e" * 40)):
+        answer = call(server, runner, "landing", **{**bodies["landing"], "batch": batch})
+        assert ({"claimed": claimed}, [(stored,)]) == (answer, query(root, sql))
     landed = {**bodies["landed"], "flaky": "lint"}
     assert {"entries": numbers[:1]} == call(server, runner, "landed", **landed)
     assert {"entries": []} == call(server, runner, "landed", **landed)
@@ -504,6 +510,7 @@ def test_hostile_bodies_on_the_queue_are_refused(server: HttpServer) -> None:
         ("returned", {"refused": 1}),
         ("returned", {"reason": "a\u0000b"}),
         ("returned", {"output": "\ud800"}),
+        ("landing", {"entries": {"1": "main"}}),
         ("landed", {"flaky": 1}),
         ("landed", {"entries": {"-1": "e" * 40}}),
         ("landed", {"batch": 1.5}),

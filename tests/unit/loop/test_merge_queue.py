@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import ralphgen
@@ -24,10 +25,12 @@ from merging_projects import (
 )
 from proved_projects import check, git, python
 
-from ralphgen.errors import ProgramError
+from ralphgen.errors import ProgramError, ProjectError
+from ralphgen.loop import merges
 from ralphgen.loop.git import Git
-from ralphgen.loop.merge import Merged, RedCheck
+from ralphgen.loop.merge import Merged, RedCheck, foreign_commits
 from ralphgen.loop.merges import MergeQueue, drop_entry, enter_commit
+from ralphgen.loop.revert import preview
 
 pytestmark = pytest.mark.slow
 
@@ -251,13 +254,80 @@ def test_a_users_branch_that_a_killed_queue_has_merged_is_recorded(project: Proj
     work = base(root)
     git(root, "reset", "--quiet", "--hard", began)
     number = enter_commit(root, work, target, None, "")
-    message = f"Merge {work[:12]}\n\nRalphgen-Proof: tree=x\nRalphgen-Batch: 7"
-    git(root, "merge", "--quiet", "--no-ff", "--message", message, work)
+    git(root, "merge", "--quiet", "--no-ff", "--message", "Merge", work)
 
     merge = base(root)
+    query(root, "UPDATE ralphgen_merges SET landing = ?, batch = 7", merge)
     assert Merged(merge) == emptied(root, target)[number]
     assert [("merged", merge, 7)] == query(root, "SELECT state, merged, batch FROM ralphgen_merges")
     assert 0 == project.ran
+
+
+@pytest.mark.parametrize("name", ["bad-9", "good-9"])
+def test_a_merge_commit_that_the_queue_did_not_make_is_foreign(project: Project, name: str) -> None:
+    project.enter([1])
+    root, old = project.root, base(project.root)
+    work = git(root, "rev-parse", "refs/ralphgen/merges/1").strip()
+    trailers = "Ralphgen-Task: 1\nRalphgen-Session: s1\nRalphgen-Proof: tree=x\nRalphgen-Batch: 1"
+    git(root, "merge", "--quiet", "--no-ff", "--no-commit", work)
+    (root / name).touch()
+    git(root, "add", name)
+    git(root, "commit", "--quiet", "--message", f"Merge task 1\n\n{trailers}")
+    (outcome,) = project.empty().values()
+
+    assert isinstance(outcome, RedCheck if name == "bad-9" else Merged)
+    assert 0 < project.ran
+    (shown,) = foreign_commits(root, branch_of(root), old, base(root), SETTLED)
+    assert shown.endswith(" Merge task 1")
+    assert "" == preview(root, "s1").commit
+
+
+def test_an_entry_that_is_dropped_while_its_checks_run_does_not_land(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.enter([1, 2])
+    real = merges.checked_files
+
+    def dropping(*values: Any) -> Any:
+        drop_entry(project.root, 1, say)
+        return real(*values)
+
+    monkeypatch.setattr(merges, "checked_files", dropping)
+
+    assert [2] == [*project.empty()]
+    assert {1: "dropped", 2: "merged"} == project.states()
+    files = git(project.root, "ls-files").split()
+    assert (False, True) == ("good-1" in files, "good-2" in files)
+
+
+def test_an_entry_that_lands_cannot_be_dropped_until_that_is_settled(project: Project) -> None:
+    project.enter([1, 2])
+    killed = runner(project.root, "move_base")
+    _, errors = killed.communicate()
+    assert -signal.SIGKILL == killed.returncode, errors
+    at, before = ("--project", project.root), base(project.root)
+    refused = ralphgen("task", "status", "1", "pending", *at)
+    assert "task 1 is being merged now, as merge 1: nothing was changed" in refused.stderr
+    with MergeQueue(project.root, branch_of(project.root), SETTLED, say).alone() as is_alone:
+        assert is_alone
+        with pytest.raises(ProjectError, match="merge 1 is being merged now"):
+            drop_entry(project.root, 1, say)
+
+    assert drop_entry(project.root, 1, say).startswith("ralph/task-1")
+    assert before == base(project.root)
+    assert [2] == [*project.empty()]
+    assert {1: "dropped", 2: "merged"} == project.states()
+
+
+def test_an_entry_that_has_landed_is_recorded_and_not_dropped(project: Project) -> None:
+    project.enter([1])
+    killed = runner(project.root, "finish")
+    _, errors = killed.communicate()
+    assert -signal.SIGKILL == killed.returncode, errors
+
+    assert "" == drop_entry(project.root, 1, say)
+    assert {1: "merged"} == project.states()
+    assert base(project.root) == preview(project.root, "s1").commit
 
 
 RUNNER = """

@@ -92,6 +92,28 @@ def test_a_merged_entry_records_the_commit_of_its_session(root: Path) -> None:
     assert [] == waiting(root)
 
 
+def test_entries_are_claimed_for_landing_together_and_not_dropped_then(root: Path) -> None:
+    first, second = enter(root), enter(root, 2, work="1" * 40)
+    commits = {first: "c", second: ""}
+    sql = "SELECT landing, batch FROM ralphgen_merges ORDER BY number"
+
+    def claim() -> bool:
+        return write(root, lambda one: merges.claim_landing(one, commits, 3))
+
+    assert claim()
+    assert not write(root, lambda one: claims.drop_merge(one, first, "why"))
+    with pytest.raises(ProjectError, match=f"task 2 is being merged now, as merge {second}"):
+        write(root, lambda one: claims.drop_merge_of(one, 2, "why"))
+    with open_database(root) as database:
+        assert [("c", 3), ("", 3)] == database.rows(sql)
+    write(root, lambda one: merges.release_landing(one, commits))
+    write(root, lambda one: claims.drop_merge_of(one, 2, "why"))
+    assert not claim()
+    with open_database(root) as database:
+        assert [(None,), (None,)] == database.rows("SELECT landing FROM ralphgen_merges")
+    assert [first] == waiting(root)
+
+
 def test_a_returned_entry_makes_its_task_pending_and_comments_on_it(root: Path) -> None:
     number = enter(root)
     schema = Project(root).schema
@@ -173,6 +195,10 @@ def test_undo_drops_the_entry_of_a_task_whose_status_it_reverts(tmp_path: Path) 
             "INSERT INTO ralphgen_journal (time, session, table_name, row_key, before, after) "
             """VALUES ('x', 's', 'tasks', '1', '{"status":"draft"}', '{"status":"pending"}')""",
         )
+        write(root, lambda one: merges.claim_landing(one, {number: "c"}, 1))
+        with pytest.raises(ProjectError, match="is being merged now"):
+            undo_session(root, "s")
+        write(root, lambda one: merges.release_landing(one, [number]))
         undo_session(root, "s")
         assert [("dropped", 'session "s" was undone')] == query(
             root, "SELECT state, reason FROM ralphgen_merges WHERE number = ?", number
