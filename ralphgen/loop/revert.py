@@ -9,7 +9,7 @@ verdict if there is nothing left to do.
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -329,16 +329,19 @@ def _with_code(
     found = replace(found, commit=commit, files=files)
     try:
         found = replace(found, target=_target(git, found, onto))
-        tip = git.say("rev-parse", f"refs/heads/{found.target}")
-        gone = _reverted(git, commit, tip)
-        if revert := gone.get(commit, ""):
-            return replace(found, reverted=revert)
+        tip, inverse = git.say("rev-parse", f"refs/heads/{found.target}"), inverse_of(git, commit)
+        gone, result = _named_reverts(git, commit, tip), merge_in_memory(git, tip, inverse)
+        if commit in gone and result == git.say("rev-parse", f"{tip}^{{tree}}"):
+            return replace(found, reverted=gone[commit])
         refuse_unmovable(git, found.target)
     except ProjectError as error:
         return replace(found, refusal=error.problems[0])
-    later = [*_later_commits(root, git, (commit, tip), files, {*gone, *gone.values()})]
+    if isinstance(result, str):  # git follows files that later work has renamed
+        found = replace(found, files=(*_file_changes(git, tip, result),))
+    names = {one.path for one in (*files, *found.files)}
+    later = [*_later_commits(root, git, (commit, tip), names, {*gone, *gone.values()})]
     found = replace(found, kept=(*_united(later, found.kept),))
-    return _with_conflict(git, found, tip, later)
+    return found if isinstance(result, str) else _with_conflict(git, found, inverse, result, later)
 
 
 def _git_with(root: Path, commit: str) -> Git:
@@ -367,13 +370,16 @@ def _target(git: Git, found: WorkPreview, onto: str) -> str:
 
 
 def _with_conflict(
-    git: Git, found: WorkPreview, tip: str, later: Sequence[LaterWork]
+    git: Git,
+    found: WorkPreview,
+    inverse: str,
+    conflict: Sequence[str] | None,
+    later: Sequence[LaterWork],
 ) -> WorkPreview:
     """Return the preview, with the later work that is in the way of the revert."""
-    inverse, short = inverse_of(git, found.commit), found.commit[:SHORT]
-    conflict = merge_in_memory(git, tip, inverse)
-    if not isinstance(conflict, tuple):
+    if conflict is None:  # this git cannot tell
         return found
+    short = found.commit[:SHORT]
     blocker = next((one for one in reversed(later) if _conflicts(git, one, inverse)), None)
     text = f"the revert of {short} conflicts in {', '.join(conflict[:3])}"
     hint = "undo the later work first"
@@ -428,12 +434,13 @@ def _unmerged_files(root: Path, found: WorkPreview, began: str) -> tuple[FileCha
     return tuple(one for one in files if RALPH not in one.path.split("/"))
 
 
-def _reverted(git: Git, commit: str, tip: str) -> dict[str, str]:
-    """Return the commits that later ones revert, up to a tip, each with the later one.
+def _named_reverts(git: Git, commit: str, tip: str) -> dict[str, str]:
+    """Return the commits that later ones of the branch name as reverted, each with the later one.
 
-    A revert that was reverted itself does not count, except as such.
+    A revert that was reverted itself does not count, except as such. Messages of an agent's commits
+    do not count. Only the files prove that a commit is reverted.
     """
-    words = ("log", "--topo-order", "--extended-regexp", "--format=%H%x00%b%x00")
+    words = ("log", "--first-parent", "--extended-regexp", "--format=%H%x00%b%x00")
     pattern = "^(Reverts: |This reverts commit )[0-9a-f]{40}"
     parts = git.say(*words, f"--grep={pattern}", f"{commit}..{tip}").split("\0")
     found: dict[str, str] = {}
@@ -445,10 +452,9 @@ def _reverted(git: Git, commit: str, tip: str) -> dict[str, str]:
 
 
 def _later_commits(
-    root: Path, git: Git, span: tuple[str, str], files: Iterable[FileChange], gone: set[str]
+    root: Path, git: Git, span: tuple[str, str], wanted: set[str], gone: set[str]
 ) -> Iterator[LaterWork]:
     """Yield the commits of the branch after a merge that changed the same files, newest first."""
-    wanted = {one.path for one in files}
     listed = git.say(*_LATER, f"{span[0]}..{span[1]}")
     commits = _LATER_LINE.findall(listed)
     numbers = {int(task) for *_, task, _ in commits if task.strip().isdecimal()}

@@ -27,8 +27,10 @@ pytestmark = pytest.mark.thorough
 CHECKS = check("tests", *python("pass")) + check("lint", *python("pass"))
 SETTINGS = f"[claims]\nlease = 600\n[loop]\nattempts = 2\n{CONFIG}rate = 100000\n{CHECKS}"
 TREE, BASE = "a" * 40, "b" * 40
-QUEUE = ("queue", "runner", "batch", "proved", "run", "ran", "landing", "landed", "returned")
-QUEUE += ("waits",)
+QUEUE = (
+    *("queue", "runner", "batch", "proved", "run", "ran"),
+    *("landing", "landed", "returned", "waits"),
+)
 PASSED = {"exit_code": 0, "seconds": 1, "started": "2026-02-10T00:00:00Z", "tail": "ok"}
 
 

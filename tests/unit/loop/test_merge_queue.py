@@ -26,6 +26,7 @@ from merging_projects import (
 from proved_projects import check, git, python
 
 from ralphgen.errors import ProgramError, ProjectError
+from ralphgen.kits.ralph.gate import checked_files
 from ralphgen.loop import merges
 from ralphgen.loop.git import Git
 from ralphgen.loop.merge import Merged, RedCheck, foreign_commits
@@ -286,7 +287,7 @@ def test_an_entry_that_is_dropped_while_its_checks_run_does_not_land(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.enter([1, 2])
-    real = merges.checked_files
+    real = checked_files
 
     def dropping(*values: Any) -> Any:
         drop_entry(project.root, 1, say)

@@ -470,6 +470,36 @@ def test_a_manual_revert_is_recognized(project: Project) -> None:
     assert "draft" == project.status(1)
 
 
+def test_a_message_that_names_a_revert_does_not_make_one(project: Project) -> None:
+    root, merge = project.root, project.work(1, good_1="x")
+    text = f"Work\n\nReverts: {merge}\n"
+    tree = git(root, "rev-parse", "HEAD^{tree}").strip()
+    agents = Git(root).commit_tree(text, tree, merge)
+    git(root, "merge", "--quiet", "--no-ff", "--message", text, agents)
+    found = preview(root, "s1")
+
+    assert (True, ["good-1"]) == (found.takes_code, [one.path for one in found.files])
+    assert base(root) not in (merge, project.undo().revert)
+    assert not (root / "good-1").exists()
+
+
+def test_a_preview_names_files_as_later_work_renamed_them(project: Project) -> None:
+    root, lines = project.root, "".join(f"{line}\n" for line in range(20))
+    (root / "old").write_text(lines, encoding="utf-8")
+    git(root, "add", "old")
+    git(root, "commit", "--quiet", "--message", "Begin")
+    project.work(1, old=f"first\n{lines}")
+    git(root, "mv", "old", "renamed")
+    git(root, "commit", "--quiet", "--message", "Rename")
+    found = preview(root, "s1")
+    files = [one.path for one in found.files]
+
+    assert ["renamed"] == files
+    assert ["Rename"] == [one.title for one in found.kept]
+    project.undo()
+    assert files == git(root, "diff", "--name-only", "--no-renames", "HEAD^", "HEAD").split()
+
+
 @pytest.mark.thorough
 def test_checks_run_for_work_whose_task_is_deleted(project: Project) -> None:
     project.work(1, good_1="x")
