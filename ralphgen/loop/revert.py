@@ -326,19 +326,22 @@ def _with_code(
     if not _is_its_merge(git, commit, landing, found.session):
         return found  # the branch had the same changes already
     files = tuple(_file_changes(git, commit, f"{commit}^1"))
+    names = {one.path for one in files}
     found = replace(found, commit=commit, files=files)
     try:
         found = replace(found, target=_target(git, found, onto))
         tip, inverse = git.say("rev-parse", f"refs/heads/{found.target}"), inverse_of(git, commit)
         gone, result = _named_reverts(git, commit, tip), merge_in_memory(git, tip, inverse)
-        if commit in gone and result == git.say("rev-parse", f"{tip}^{{tree}}"):
-            return replace(found, reverted=gone[commit])
+        if commit in gone:
+            left = {one.path for one in _file_changes(git, f"{commit}^1", tip)}
+            if result == git.say("rev-parse", f"{tip}^{{tree}}") or left.isdisjoint(names):
+                return replace(found, reverted=gone[commit])
         refuse_unmovable(git, found.target)
     except ProjectError as error:
         return replace(found, refusal=error.problems[0])
     if isinstance(result, str):  # git follows files that later work has renamed
         found = replace(found, files=(*_file_changes(git, tip, result),))
-    names = {one.path for one in (*files, *found.files)}
+    names.update(one.path for one in found.files)
     later = [*_later_commits(root, git, (commit, tip), names, {*gone, *gone.values()})]
     found = replace(found, kept=(*_united(later, found.kept),))
     return found if isinstance(result, str) else _with_conflict(git, found, inverse, result, later)

@@ -155,7 +155,7 @@ def checked_files(
     try:
         look = look_at_tree(workspace, for_run=True)
         reasons = refused_files(look)
-        if mapped := mapped_files(look.stamps):
+        if mapped := mapped_files(look.work_tree, look.stamps):
             reasons.append(f"another program has these files mapped to its memory: {mapped}")
         if reasons:
             return {"passed": False, "checks": [], "not_proved": ". ".join(reasons)}

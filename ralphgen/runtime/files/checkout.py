@@ -24,6 +24,7 @@ from .work_tree import (
     nested_repositories,
     settled_stamps,
     stamps,
+    walk,
 )
 
 TYPE_CHECKING = False
@@ -438,9 +439,12 @@ class Checkout:
         return {*self.git.names("ls-files")}
 
     def _others(self, tracked: set[str]) -> dict[str, str]:
-        """Return a stamp for each file that the tree does not have, by path from the top."""
+        """Return a stamp for each file that the tree does not have, by path from the top.
+
+        Raises `OSError` for a directory that cannot be listed, where a command may hide any file.
+        """
         found = {}
-        for folder, folders, files in os.walk(self._path):
+        for folder, folders, files in walk(self._path):
             at = os.path.relpath(folder, self._path)
             links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
             for name in (*files, *links):

@@ -82,7 +82,8 @@ _DATABASE = {  # the form of a database of SQLite, by the end of its name
 }
 _descriptors: dict[str, int] = {}  # of a database's files that were read, by path
 _UNFINISHED = re.compile(r"\.ralph/(?:.*/)?\.[^/]+\.\d+-[0-9a-f]{8}\.tmp")  # before it has its name
-_MAPPED = re.compile(rb"(?m)^\S+ .w.s \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9]\d*)")  # shared, written
+_MAPPED = re.compile(rb"(?m)^\S+ ...s \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9]\d*)")  # shared
+_USERS = re.compile(rb"(?m)^Uid:\s+(\d+)\s+(\d+)")  # of a process
 RULES = ".gitignore"
 # Files of specum, and their forms.
 POINTER, STATES = ".current-spec", {".progress.md": _TEXT, ".ralph-state.json": _JSON}
@@ -91,6 +92,8 @@ SPECS = "specs"
 UNPROTECTED = ("mcp/.commit", "mcp/.lock", "mcp/.new", "mcp/context.json", "mcp/sessions")
 WRITTEN = f"{RALPH}/mcp/sessions/written-files.json"  # untracked files of the last checks
 SUCCESSES = (0, 1)  # the second of `check-ignore` if nothing is ignored
+UNREADABLE = "unreadable"  # begins the mark of a file that cannot be read
+ANY = "*"  # a name for any file in a directory
 GITLINK = "160000"  # the mode of a submodule in an index and in a tree of git
 CHUNK = 1 << 20
 SECOND = 1_000_000_000
@@ -245,12 +248,14 @@ def settled_stamps(root: str, paths: Sequence[str]) -> dict[str, Stamp]:
     return found
 
 
-def mapped_files(found: Mapping[str, Stamp]) -> list[str]:
-    """Return the files that a process can change through its memory without a new change time.
+def mapped_files(root: str, found: Mapping[str, Stamp]) -> list[str]:
+    """Return the files that a process may change through its memory without a new change time.
 
-    Works only on Linux: its kernel sets the time when such memory is written for the first time.
+    These are shared in its memory. If the map of a process of this user is unreadable, they are the
+    files that any process has open for writing. Works only on Linux: its kernel sets the time when
+    such memory is written for the first time.
     """
-    places = set()
+    places, has_secret = set(), False
     try:
         numbers = [name for name in os.listdir("/proc") if name.isdigit()]
     except OSError:
@@ -259,12 +264,53 @@ def mapped_files(found: Mapping[str, Stamp]) -> list[str]:
         try:
             with open(f"/proc/{number}/maps", "rb") as file:
                 places.update(_MAPPED.findall(file.read()))
-        except OSError:  # it has ended, or is another user's
+        except PermissionError:
+            has_secret = has_secret or _is_ours(number)
+        except OSError:  # it has ended
             continue
     known = {
         (os.makedev(int(major, 16), int(minor, 16)), int(inode)) for major, minor, inode in places
     }
-    return sorted(name for name, stamp in found.items() if stamp[:2] in known)
+    return sorted(
+        name
+        for name, stamp in found.items()
+        if stamp[:2] in known or (has_secret and _has_writer(os.path.join(root, name)))
+    )
+
+
+def _is_ours(process: str) -> bool:
+    """Return whether a process is one of this user."""
+    try:
+        with open(f"/proc/{process}/status", "rb") as file:
+            users = _USERS.search(file.read())
+    except OSError:
+        return False
+    return users is not None and os.getuid() in map(int, users.groups())
+
+
+def _has_writer(path: str) -> bool:
+    """Return whether a process has a file open for writing; False if the file system cannot tell.
+
+    The memory of a process keeps the file open.
+    """
+    from fcntl import F_RDLCK, F_SETLEASE, F_SETSIG, F_UNLCK, fcntl
+    from signal import SIGURG
+
+    try:
+        file = os.open(path, os.O_RDONLY | AT_ONCE | NO_LINK)
+    except OSError:
+        return False
+    try:
+        fcntl(file, F_SETSIG, SIGURG)  # the default signal would end this process
+        fcntl(file, F_SETLEASE, F_RDLCK)
+        fcntl(file, F_SETLEASE, F_UNLCK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False
 
 
 def moved(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> list[str]:
@@ -439,13 +485,15 @@ def watched_files(
 def mark_of(path: str, *, ticks: bool = True) -> str:
     """Return the mark of a file: its kind and the digest of its bytes, empty if there is no file.
 
-    Executables and unreadable files are marked as such. A link is marked by its target, and never
-    followed. Ticked boxes count unless `ticks` is false.
+    Executables, unreadable files and unreadable directories are marked as such. A link is marked by
+    its target, and never followed. Ticked boxes count unless `ticks` is false.
     """
     try:
         found = os.lstat(path)
         if stat.S_ISLNK(found.st_mode):
             return f"link {sha256_hex(os.fsencode(os.readlink(path)))}"
+        if stat.S_ISDIR(found.st_mode) and not os.access(path, os.R_OK | os.X_OK):
+            return UNREADABLE
         if not stat.S_ISREG(found.st_mode):
             return ""
         kind = "program" if found.st_mode & stat.S_IXUSR else "file"
@@ -453,7 +501,7 @@ def mark_of(path: str, *, ticks: bool = True) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
-        return f"unreadable {error.errno}"
+        return f"{UNREADABLE} {error.errno}"
 
 
 _NAMES = ("utf-8", "surrogateescape")
@@ -631,19 +679,27 @@ def nested_repositories(
     return [path for path in found if path not in hidden]
 
 
-def unlisted_files(root: str, rules: Rules | None = None) -> list[str]:
-    """Return the files of a work tree that git never lists although a check could read them.
+def unlisted_files(
+    root: str, rules: Rules | None = None, files: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the files of a work tree whose content is unknown although a check could use them.
 
-    These are pipes, sockets and devices, and a `.git` that makes no repository for git. They do not
-    count if the rules of the session, or the current ones without a session, ignore them.
+    These are pipes, sockets and devices, a `.git` that makes no repository for git, and directories
+    that cannot be listed, which end with a slash. They do not count if the rules of the session, or
+    the current ones without a session, ignore them. The `files` that count, with their marks, must
+    be readable in any case.
     """
+    unreadable = {path for path, mark in (files or {}).items() if mark.startswith(UNREADABLE)}
     trees, found, waiting = _agent_worktrees(root, rules), [], [""]
     while waiting:
         folder = waiting.pop()
         try:
             with os.scandir(os.path.join(root, folder)) as entries:
                 inside = [*entries]
+        except (FileNotFoundError, NotADirectoryError):
+            continue
         except OSError:
+            found.append(f"{folder}/")
             continue
         for entry in inside:
             path = f"{folder}/{entry.name}" if folder else entry.name
@@ -655,22 +711,26 @@ def unlisted_files(root: str, rules: Rules | None = None) -> list[str]:
                 found.append(path)
     tree = repository_of(root) if found else None
     if tree is None or (rules is not None and _repository_around(root) != rules["top"]):
-        return sorted(found)
+        return sorted(unreadable.union(found))
     ignored = None if rules is None else rules["ignored"].get("", "")
     inner = {*filter(None, map(_repository_in, _untracked(tree, root, ignored) or ()))}
     inner.update(() if rules is None else rules["ignored"])
     others = {*found} - {f"{folder}/{MARK}" for folder in inner}
-    return sorted(others - _ignored(tree, root, others, rules))
+    return sorted(unreadable | others - _ignored(tree, root, others, rules))
 
 
 def _ignored(tree: Repository, root: str, paths: Iterable[str], rules: Rules | None) -> set[str]:
-    """Return the paths that the rules ignore, whether git would list them or not."""
+    """Return the paths that the rules ignore, whether git would list them or not.
+
+    A directory, which ends with a slash, is ignored if every file in it is.
+    """
     import tempfile
 
     start = os.path.relpath(os.path.realpath(root), tree.top)
     start = "" if start == os.curdir else f"{start}/"
     own = (path for path in paths if path.partition("/")[0] != RALPH)
-    given = b"".join(os.fsencode(f"{start}{path}\0") for path in own)
+    names = {f"{start}{path}{ANY if path.endswith('/') else ''}": path for path in own}
+    given = b"".join(os.fsencode(f"{name}\0") for name in names)
     with tempfile.TemporaryDirectory(prefix="ralphgen-ignored-") as empty:
         file = os.path.join(empty, "rules") if rules is not None else os.devnull
         if rules is not None:  # no other rule may count
@@ -681,7 +741,7 @@ def _ignored(tree: Repository, root: str, paths: Iterable[str], rules: Rules | N
         found = given and _names(
             tree, words, folder=tree.top, hidden=("index", "info"), given=given
         )
-    return {path.removeprefix(start) for path in found or ()}
+    return {names[name] for name in found or ()}
 
 
 def _ignored_now(tree: Repository, root: str, paths: Sequence[str]) -> set[str]:
@@ -866,7 +926,7 @@ def _below(
     """Yield the path of each file in a folder, or that of the file itself; no link is followed.
 
     Folders called `.git` are left out; of `every` folder, only the one in `root` is. The folders
-    `without` are left out too.
+    `without` are left out too. A folder that cannot be listed is yielded in place of its files.
     """
     path = os.path.join(root, folder)
     if not _is_folder(path):
@@ -875,7 +935,8 @@ def _below(
         return
     if not is_way(root, folder):
         return
-    for place, folders, files in os.walk(path):
+    unlisted: list[OSError] = []
+    for place, folders, files in os.walk(path, onerror=unlisted.append):
         at = os.path.relpath(place, root)
         inside = "" if at == "." else f"{at}/"
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
@@ -883,6 +944,22 @@ def _below(
         folders[:] = sorted({*folders} - left - ({MARK} if not every or not inside else set()))
         for name in (*files, *links):
             yield f"{inside}{name}"
+    yield from (os.path.relpath(one.filename, root) for one in unlisted if not is_gone(one))
+
+
+def walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """Walk a directory as `os.walk` does; raise `OSError` if one below it cannot be listed."""
+
+    def refuse(error: OSError) -> None:
+        if not is_gone(error):
+            raise error
+
+    return os.walk(top, onerror=refuse)
+
+
+def is_gone(error: OSError) -> bool:
+    """Return whether a directory cannot be listed because it is there no more."""
+    return isinstance(error, FileNotFoundError | NotADirectoryError)
 
 
 def is_way(root: str, path: str) -> bool:

@@ -177,8 +177,8 @@ class Look:
     `files` has the form of `tree_files`, and `tree` is their digest. `protected` and `watched` have
     the protected and watched files that changed since the session began. `nested` has new
     repositories within the tree: git does not ignore them, and they were not submodules at the
-    start. `unlisted` has files that git does not list, such as pipes. `rules` are the rules at the
-    start of the session, None without a session. `stamps` are from before the files were read.
+    start. `unlisted` has files whose content is unknown, such as pipes. `rules` are the rules at
+    the start of the session, None without a session. `stamps` are from before the files were read.
     `earlier` are protected files that an earlier session changed.
 
     `work_tree` is its path, and `done` has the rules for done, None if there are none.
@@ -260,7 +260,7 @@ def look_at_files(work_tree: str, done: Mapping[str, Any] | None, *, for_run: bo
     nested = nested_repositories(work_tree, submodules(work_tree))
     return Look(
         *(work_tree, done, files, tree_digest(files), (), (), nested, None, stamps),
-        unlisted=unlisted_files(work_tree, None),
+        unlisted=unlisted_files(work_tree, None, files),
     )
 
 
@@ -517,7 +517,10 @@ def refused_files(look: Look) -> list[str]:
             "remove its .git, or let a .gitignore cover it"
         )
     if look.unlisted:
-        text = "a proof does not cover pipes, sockets, devices and .git folders: remove"
+        text = (
+            "a proof does not cover unreadable files and folders, pipes, sockets, devices and "
+            ".git folders: remove"
+        )
         texts.append(f"{text} {quoted_names(look.unlisted)}")
     return texts
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +15,8 @@ from driving import Driver, query
 from lanes import shortened
 from making_sessions import client_of
 from merging_projects import branches, merged, merging_project, say
-from proved_projects import check, git, python, write_files
+from proved_projects import TESTS, check, git, python, write_files
+from unprivileged import without_rights
 
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
@@ -297,6 +300,35 @@ def test_a_run_leaves_no_ignored_file_that_is_protected(tmp_path: Path) -> None:
         write_files(tree.root, [("src/a.sh", "true\n")])
 
         assert not client.call("run_checks")["passed"]
+
+
+HIDING = """
+import sys
+from pathlib import Path
+from merging_projects import SETTLED, base, say
+from ralphgen.loop.trees import checkout
+
+root, task = Path(sys.argv[1]), int(sys.argv[2])
+with checkout(root, "1-checks", SETTLED, say) as place:
+    place.set_to(base(root), base(root), task)
+    hidden = Path(place.place, "__pycache__")
+    print(hidden.exists())
+    hidden.mkdir()
+    (hidden / "x.pyc").touch()
+    hidden.chmod(0o311)
+"""
+
+
+def test_a_run_hides_no_file_from_the_checks_of_the_next_task(tmp_path: Path) -> None:
+    root = project(tmp_path, TESTS, (".gitignore", "__pycache__/\n"))
+    words = [*without_rights(), sys.executable, "-c", HIDING, str(root)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "support")}
+    found = [
+        subprocess.run([*words, task], env=environment, check=True, capture_output=True).stdout
+        for task in ("1", "2")
+    ]
+
+    assert [b"False\n", b"False\n"] == found
 
 
 @pytest.mark.thorough

@@ -528,7 +528,7 @@ def test_a_running_loop_merges_onto_the_revert(tmp_path: Path) -> None:
     running = loops.started("--worktrees")
     loops.wait_for("begin", 2)
     done = ran("undo", first, "--code", "--yes", "--project", root)
-    assert "reverted" in done
+    assert "would revert" in done
     assert not (root / "task-1.txt").exists()
     go.touch()
     errors = running.communicate(timeout=120)[1]

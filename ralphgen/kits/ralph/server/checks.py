@@ -68,7 +68,7 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
         raise ToolError(". ".join(refusals))
     from ralphgen.runtime.files.work_tree import mapped_files
 
-    if mapped := mapped_files(look.stamps):
+    if mapped := mapped_files(look.work_tree, look.stamps):
         raise ToolError(
             "another program can change files unnoticed, through its memory: "
             f"{quoted_names(mapped)}: end it, then call again"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from proved_projects import git, write_files
+from unprivileged import without_rights
 
 from ralphgen.runtime.files.main_tree import pattern_of
 from ralphgen.runtime.files.work_tree import (
@@ -508,6 +509,67 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tree: Path) -> None:
     os.mkfifo(tree / "pipe")
 
     assert "" == mark_of(str(tree / "pipe"))
+
+
+UNREAD = """
+import json, sys
+from ralphgen.runtime.files.work_tree import tree_files, unlisted_files
+files = tree_files(sys.argv[1], None, ["build/**"])
+print(json.dumps(unlisted_files(sys.argv[1], None, files)))
+"""
+
+
+def test_content_that_cannot_be_read_is_unlisted_unless_it_is_ignored(tree: Path) -> None:
+    hidden = ["hid", "src/hid", "build/hid", "nested/hid", "a.log", "b.log/c"]
+    write_files(tree, [*((f"{path}/x", "x") for path in hidden), ("tool", "x"), ("b.log/d", "x")])
+    closed = [*(tree / path for path in hidden), tree / "tool", tree / "b.log/d"]
+    try:
+        for path in closed:
+            path.chmod(0o311 if path.is_dir() else 0o111)
+        words = [*without_rights(), sys.executable, "-c", UNREAD, str(tree)]
+        done = subprocess.run(words, check=True, capture_output=True, text=True)
+    finally:
+        for path in closed:
+            path.chmod(0o755)
+
+    assert ["build/hid", "hid/", "nested/hid/", "src/hid/", "tool"] == json.loads(done.stdout)
+
+
+MAPPING = """
+import ctypes, mmap, sys
+if "unreadable" in sys.argv:
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+with open(sys.argv[1], "r+b") as file:
+    memory = mmap.mmap(file.fileno(), 0)
+place = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+if "protected" in sys.argv:
+    assert not ctypes.CDLL(None).mprotect(ctypes.c_void_p(place), 4096, 1)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+MAPPED = """
+import json, sys
+from ralphgen.runtime.files.work_tree import mapped_files, stamps
+print(json.dumps(mapped_files(sys.argv[1], stamps(sys.argv[1], ["src/a.py", "src/b c.py"]))))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("way", ["plain", "unreadable", "protected"])
+def test_files_in_the_memory_of_another_process_are_found(tree: Path, way: str) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", MAPPING, str(tree / "src/a.py"), way],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert "ready\n" == process.stdout.readline()
+        words = [*without_rights(), sys.executable, "-c", MAPPED, str(tree)]
+        done = subprocess.run(words, check=True, capture_output=True, text=True)
+        process.communicate("")
+
+    assert ["src/a.py"] == json.loads(done.stdout)
 
 
 OTHER = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
