@@ -166,7 +166,9 @@ def undo(
         if yes:
             _show_undone(found, hidden_in(root))
         changes = "1 change" if found.changed == 1 else f"{found.changed:,} changes"
-        say(f"undid {changes}; to redo them: ralphgen undo {found.session}")
+        can_redo = found.changed > len(found.accepted)
+        redo = f"; to redo them: ralphgen undo {found.session}" if can_redo else ""
+        say(f"undid {changes}{redo}")
         say("files are unchanged: see git")
     if found.has_remainder:
         raise typer.Exit(1)
@@ -329,7 +331,10 @@ def _show_undone(found: "Undone", hidden: Collection[str], *, is_future: bool = 
             _line(console, left, style="yellow", is_whole=True)
         elif not line.gone:
             _line(console, f"{line.file} {verbs.get(done, done)}: {line.line}")
-    if not found.rows and all(line.gone for line in found.lines):
+    for task in found.accepted:
+        done = "removed"
+        _line(console, f"acceptance of task {task}: {verbs.get(done, done)}")
+    if not found.rows and not found.accepted and all(line.gone for line in found.lines):
         say("nothing to undo: all rows already have their earlier values")
 
 

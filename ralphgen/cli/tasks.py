@@ -217,13 +217,19 @@ def next_(
 @row_command(tasks, example="ralphgen task show 7")
 def show(at: RowCommand, task: Id) -> None:
     """Show a task, its dependencies and its comments."""
+    from ralphgen.sessions.reviews import last_verdict
+
+    root = project_place(at.project).root
     record = at.ask("get_task", id=task)
+    if verdict := last_verdict(root, task):
+        name, author, time = verdict
+        record[name.replace(" ", "_")] = f"{author}, {time}"
     if not at.as_json:
         for name in ("dependencies", "dependents"):
             if name in record:
                 record[name] = [_summary(one) for one in record[name]]
     at.show_record(record, f"task {record['id']}: {record['title']}", hide={"id", "title"})
-    with open_rows(project_place(at.project).root) as rows:
+    with open_rows(root) as rows:
         for number, title in rows.formerly(task):
             say(plain(f'task {number} "{title}" was task {task} before a sync'))
 

@@ -4,17 +4,19 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from heapq import merge
 from pathlib import Path
 from typing import Any, Protocol
 
 from ralphgen.errors import MissingError, ProjectError, RalphgenError, suggestion
-from ralphgen.ledger.tables import no_ledger, read_state
+from ralphgen.ledger.tables import VERSION, no_ledger, read_state, state_of
 from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.root import has_database
 from ralphgen.runtime.encoding import exact_number
 from ralphgen.runtime.engine.ledger import KEPT, NO_ROW, RECORDED, SESSION_COLUMNS, TABLE
 from ralphgen.runtime.engine.stored_rows import SpelledNumber, values_of
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.tasks.comments import ACCEPTED
 
 Values = dict[str, Any]
 """Values by column; a blob is `bytes`, and bytes of invalid UTF-8 become surrogates."""
@@ -29,6 +31,12 @@ SELECT entry.session, entry.tool, entry.time, own.task_id, own.outcome
 FROM ralphgen_journal AS entry LEFT JOIN ralphgen_sessions AS own ON own.id = entry.session
 WHERE entry.number IN (SELECT max(number) FROM ralphgen_journal WHERE session IS NOT NULL
 GROUP BY session ORDER BY max(number) DESC LIMIT ?) ORDER BY entry.number DESC
+"""
+TASKS = "tasks"
+ACCEPT = "accept"  # the tool of a verdict, which changes no row of a task
+_ACCEPTED = f"""
+SELECT time, by, task_id, author FROM ralphgen_reviews
+WHERE verdict = '{ACCEPTED}' AND task_id IS NOT NULL ORDER BY number DESC
 """
 _OF_TASK = (
     "(lower(table_name) = 'tasks' AND row_key = ? "
@@ -120,8 +128,16 @@ def read_entries(
         if limit is not None:
             sql, given = f"{sql} LIMIT ?", [*given, limit]
         found = entries_of(connection.rows(sql, given), nested=connection.sql.TYPED)
-        if session is not None and not found:
+        verdicts = [
+            one
+            for one in _acceptances(connection)
+            if session in (None, one.session)
+            and (task is None or one.key == str(task))
+            and one.time >= (since or "")
+        ]
+        if session is not None and not found and not verdicts:
             refuse_unknown(session, [one for (one,) in connection.rows(SESSION_IDS)])
+    found = [*merge(found, verdicts, key=lambda one: one.time, reverse=True)][:limit]
     return [
         replace(
             one,
@@ -135,13 +151,26 @@ def read_entries(
 def changing_sessions(root: Path, limit: int) -> list[tuple[Any, ...]]:
     """Return the sessions that made the newest changes of the project in `root`, newest first.
 
-    Each has its id, the tool and time of its last change, its task and its outcome. Raises
-    `ProjectError` without a ledger.
+    Each has its id, the tool and time of its last change, its task and its outcome. An acceptance
+    of work is a change. Raises `ProjectError` without a ledger.
     """
     if read_state(root).version is None:
         raise no_ledger()
     with open_database(root) as connection:
-        return connection.rows(_CHANGING, [limit])
+        found = connection.rows(_CHANGING, [limit])
+        accepted = {one.session: one.time for one in _acceptances(connection)}
+    found += [(session, ACCEPT, time, None, "ended") for session, time in accepted.items()]
+    return sorted(found, key=lambda one: str(one[2]), reverse=True)[:limit]
+
+
+def _acceptances(connection: Snapshot) -> list[Entry]:
+    """Return the acceptances of work as changes of tasks, newest first."""
+    if state_of(connection).version != VERSION:
+        return []
+    return [
+        Entry(0, time, by, ACCEPT, TASKS, str(task), {ACCEPTED: None}, {ACCEPTED: author})
+        for time, by, task, author in connection.rows(_ACCEPTED)
+    ]
 
 
 def entries_of(rows: Iterable[tuple[Any, ...]], *, nested: bool) -> list[Entry]:

@@ -41,7 +41,7 @@ from ralphgen.runtime.tasks.claims import (
     live_claims,
     prerequisite_lists,
 )
-from ralphgen.runtime.tasks.comments import OPEN, SENT_BACK, WITHDRAW
+from ralphgen.runtime.tasks.comments import ACCEPTED, OPEN, SENT_BACK, WITHDRAW
 from ralphgen.runtime.tasks.status import RESTORED, record_reason
 
 if TYPE_CHECKING:
@@ -477,6 +477,10 @@ _REOPEN = "UPDATE ralphgen_questions SET answered = NULL, answer = NULL, by = NU
 _REVIEWS = "SELECT 1 FROM ralphgen_reviews WHERE by = ? LIMIT 1"
 _DELETE_REVIEWS = "DELETE FROM ralphgen_reviews WHERE by = ?"
 _SENT_BACK = f"SELECT reverts FROM ralphgen_reviews WHERE by = ? AND verdict = '{SENT_BACK}'"
+_ACCEPTED = (
+    f"SELECT task_id FROM ralphgen_reviews WHERE by = ? AND verdict = '{ACCEPTED}' "
+    "AND task_id IS NOT NULL ORDER BY number"
+)
 _COUNT_ENTRIES = f"SELECT count(*) FROM {KEPT} WHERE file = ? AND entry = ?"
 _ADD_ENTRY = f"INSERT INTO {KEPT} (file, entry) VALUES (?, ?)"
 _DELETE_ENTRY = (  # the newest of equal ones
@@ -501,11 +505,15 @@ class LineResult:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """The result of an undo: the id of its session, and the results for rows and lines."""
+    """The result of an undo: the id of its session, and the results for rows and lines.
+
+    `accepted` are the tasks whose work is no longer accepted.
+    """
 
     session: str
     rows: tuple[RowResult, ...]
     lines: tuple[LineResult, ...]
+    accepted: tuple[int, ...] = ()
 
     @property
     def has_remainder(self) -> bool:
@@ -514,9 +522,10 @@ class Undone:
 
     @property
     def changed(self) -> int:
-        """The number of rows and lines that were reverted."""
+        """The number of rows, lines and acceptances that were reverted."""
         lines = [one for one in self.lines if not one.left and not one.gone]
-        return len(lines) + sum(one.done is not None for one in self.rows)
+        rows = [one for one in self.rows if one.done is not None]
+        return len(lines) + len(rows) + len(self.accepted)
 
 
 class _PreviewError(Exception):
@@ -573,8 +582,9 @@ def undo_session(
             lines = [*_entry_results(found, changes)]
             in_files = [*_line_results(root, database, entries, family)]
             lines += in_files
+            accepted = [task for (task,) in database.rows(_ACCEPTED, [session])]
             if dry_run:
-                raise _PreviewError(rows, lines)
+                raise _PreviewError(rows, lines, accepted)
             if has_tasks and not (is_whole and any(row.left for row in rows)):
                 _undo_decisions(database, own, session, rows)
             if also is not None:
@@ -589,13 +599,13 @@ def undo_session(
                 copy = f"{own}-{one.file}"
                 (project_home(root) / BACKUPS / copy).touch(mode=0o600)
                 journal.add_undone(one.file, one.line, copy, put_back=one.put_back)
-            return Undone(own, tuple(rows), tuple(lines))
+            return Undone(own, tuple(rows), tuple(lines), tuple(accepted))
 
         try:
             undone = database.writing(work)
         except _PreviewError as found:
-            rows, lines = found.args
-            return Undone(own, tuple(rows), tuple(lines))
+            rows, lines, accepted = found.args
+            return Undone(own, tuple(rows), tuple(lines), tuple(accepted))
         database.writing(lambda: _finish(root, database))
     return undone
 

@@ -21,9 +21,11 @@ from ralphgen.loop.report import undo_command
 from ralphgen.loop.run import MOMENT, NOTHING_READY, Event, duration
 from ralphgen.project.database import open_database
 from ralphgen.project.git import begin_of_git, branch_in, work_tree_around
+from ralphgen.runtime.engine.ledger import DONE
 from ralphgen.runtime.tasks.merges import merge_targets, waiting
 from ralphgen.sessions.claims import task_states
 from ralphgen.sessions.questions import asked_elsewhere
+from ralphgen.sessions.reviews import accepted_tasks
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
 from ralphgen.terminal.console import as_typed
 
@@ -56,9 +58,11 @@ def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
     changed, unmerged = _changed(top), unmerged_branches(top, targets.values())
     current = branch_in(root) if targets else ""
     branches = " ".join(["git branch --list", *map(shlex.quote, unmerged)])
+    tasks = _tasks(root, events)
     return {
         "loop": loop,
-        "tasks": _tasks(root, events),
+        "tasks": tasks,
+        "accepted": accepted_tasks(root, [one["id"] for one in tasks.get(DONE, ())]),
         "merges": merges,
         "unmerged_branches": unmerged,
         "changed_files": changed,
@@ -89,6 +93,8 @@ def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -
         yield _row("no tasks", "create one with: ralphgen task add TITLE")
     for state, rows in tasks.items():
         yield from _task_lines(state, rows, "last loop" if last else "this loop")
+        if state == DONE and facts["accepted"]:
+            yield _row("  accepted", f"{len(facts['accepted'])} of {len(rows)}")
     if merges := facts["merges"]:
         yield _row("merging", f"{len(merges)} waiting; see: ralphgen merges")
     if facts["unmerged_branches"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..engine.ledger import DONE, close_session, moment
+from ..engine.ledger import DONE, close_session, evidence_of, moment
 from ..errors import one_line
 from . import Ralphgen, needed_tasks, task_row, today
 from .claims import (
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..engine import Database
+    from ..engine.ledger import Evidence
     from . import Tables
     from .claims import TaskFilter
     from .merges import QueuedMerge
@@ -126,7 +127,7 @@ def end_claim(
         _journal(database, session, task, "give_back")
         made = add_attempt(database, task) if counts else 0
         if reason or made >= attempts:
-            why = reason or _all_ended(made)
+            why = reason or _all_ended(database, session, task, made)
             return _block(database, tables, session, task, status, why, comment)
         if status == IN_PROGRESS or reopens:
             _set_status(database, tables, task, status, PENDING)
@@ -223,7 +224,8 @@ def _give_up(database: Database, tables: Tables, old: Claim, attempts: int) -> N
     _journal(database, session, old.task, "give_back")
     (status,) = task_row(database, tables, old.task, ["status"])
     text = f'Session "{one_line(session)}" left it.'
-    _block(database, tables, session, old.task, status, _all_ended(made), text)
+    why = _all_ended(database, session, old.task, made)
+    _block(database, tables, session, old.task, status, why, text)
 
 
 def _block(
@@ -241,9 +243,20 @@ def _block(
     return status
 
 
-def _all_ended(attempts: int) -> str:
+def _all_ended(database: Database, session: str, task: int, attempts: int) -> str:
+    """Return the reason of a task without attempts left, with what the last session lacked."""
     sessions = "1 session" if attempts == 1 else f"{attempts} sessions"
-    return f"{sessions} ended without closing it"
+    last: dict[str, Evidence] = {}
+    for run in evidence_of(database, task):  # newest first
+        if run.session == session:
+            last.setdefault(run.check, run)
+    protected = next((run.protected[0] for run in last.values() if run.protected), "")
+    checks = [run for run in last.values() if not run.check.startswith("(")]
+    failed = next((run.check for run in checks if run.exit_code != 0), "")
+    cause = f': "{one_line(failed)}" failed' if failed else ""
+    if protected:
+        cause = f": it changed {one_line(protected)}, which is protected"
+    return f"{sessions} ended without closing it{cause}"
 
 
 def _set_status(

@@ -202,6 +202,32 @@ def test_the_end_gives_the_task_back_and_the_last_attempt_blocks_it(root: Path) 
     )
 
 
+@pytest.mark.parametrize(
+    ("runs", "cause"),
+    [
+        ([("lint", 0, []), ("tests", 1, [])], ': "tests" failed'),
+        ([("tests", None, []), ("tests", 0, [])], ""),
+        ([("tests", 1, []), ("tests", 0, ["t.py"])], ": it changed t.py, which is protected"),
+    ],
+)
+def test_the_reason_of_a_blocked_task_names_the_check_or_the_file(
+    root: Path, runs: list[tuple[str, int | None, list[str]]], cause: str
+) -> None:
+    end_claim(claim_task(root, 2), "open")
+    made = claim_task(root, 2)
+    for name, code, protected in runs:
+        query(
+            root,
+            "INSERT INTO ralphgen_evidence (task_id, session, check_name, definition, exit_code, "
+            "started, seconds, tree, protected) VALUES (2, ?, ?, '', ?, '2026-01-01', 1, 't', ?)",
+            *(made.session_id, name, code, json.dumps(protected)),
+        )
+
+    assert "blocked" == end_claim(made, "open")
+    reason = f"2 sessions ended without closing it{cause}"
+    assert [(reason,)] == query(root, "SELECT blocked_by FROM tasks WHERE id = 2")
+
+
 def test_task_is_blocked_for_a_given_reason(root: Path) -> None:
     made = claim_task(root, 2)
 

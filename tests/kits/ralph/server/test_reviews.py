@@ -1,5 +1,6 @@
 """The user accepts work, sends it back, and orders the tasks that agents take; on both engines."""
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -179,6 +180,50 @@ def test_undo_of_a_verdict_is_all_or_nothing_and_gives_the_whole_reason(
     assert "deleted" not in done.stdout
     assert ("pending", ["Again"]) == (status(root, 1), notes(root))
     assert 1 == len(query(root, VERDICTS))
+
+
+def test_accepted_work_is_named_by_every_command_until_it_is_undone(tmp_path: Path) -> None:
+    root = held_project(tmp_path / "p")
+    close(root, 1, 2)
+    query(
+        root,
+        "INSERT INTO ralphgen_sessions (id, task_id, recipe, started, outcome) "
+        "VALUES ('s1', 1, 'task_execution', '2026-01-01', 'done')",
+    )
+
+    def said(*words: str) -> str:
+        return ran(*words, cwd=root)
+
+    assert "accepted" not in said("status") + said("task", "show", "1")
+    session = json.loads(said("task", "accept", "1", "--json"))["session"]
+
+    ((author, time),) = query(root, "SELECT author, time FROM ralphgen_reviews")
+    assert f"accepted: {author}, {time}" in said("task", "show", "1")
+    assert f"{author}, {time}" == json.loads(said("task", "show", "1", "--json"))["accepted"]
+    assert "accepted" not in said("task", "show", "2")
+    assert "\n    accepted  1 of 2\n" in said("status")
+    assert [1] == json.loads(said("status", "--json"))["accepted"]
+    assert f"  in {session}\n  tasks 1: accepted null → " in said("log", "--task", "1")
+    assert [session] == [
+        one["session"] for one in json.loads(said("log", "--session", session, "--json"))
+    ]
+    assert f"{session}  accept  " in said("undo").splitlines()[0]
+    assert "acceptance of task 1: would remove" in said("undo", session, "--dry-run")
+    assert "acceptance of task 1: removed" in said("undo", session, "--yes")
+    assert "accepted" not in said("status") + said("task", "show", "1") + said("log")
+
+
+def test_an_acceptance_ends_when_another_session_finishes_the_task(tmp_path: Path) -> None:
+    root = held_project(tmp_path / "p")
+    close(root, 1)
+    ran("task", "accept", "1", cwd=root)
+    query(
+        root,
+        "INSERT INTO ralphgen_sessions (id, task_id, recipe, started, outcome) "
+        "VALUES ('s2', 1, 'task_execution', '2099-01-01', 'done')",
+    )
+
+    assert "accepted" not in ran("task", "show", "1", cwd=root) + ran("status", cwd=root)
 
 
 def test_the_commands_tell_the_user_what_they_did_and_refuse_agents(tmp_path: Path) -> None:
