@@ -4,7 +4,7 @@ import os
 import shlex
 import time
 from calendar import timegm
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from textwrap import fill
@@ -17,15 +17,17 @@ from ralphgen.ledger.tables import state_of
 from ralphgen.loop.cost import cost_words
 from ralphgen.loop.git import unmerged_branches
 from ralphgen.loop.record import course_of, read_events, stored_loops
-from ralphgen.loop.report import undo_command
-from ralphgen.loop.run import MOMENT, NOTHING_READY, Event, duration
+from ralphgen.loop.report import MERGED, undo_command
+from ralphgen.loop.run import MOMENT, NOTHING_READY, PENDING, Event, duration
 from ralphgen.project.database import open_database
 from ralphgen.project.git import begin_of_git, branch_in, work_tree_around
-from ralphgen.runtime.engine.ledger import DONE
+from ralphgen.runtime.engine.ledger import DONE, MET
+from ralphgen.runtime.tasks.claims import BLOCKED
+from ralphgen.runtime.tasks.comments import ACCEPTED
 from ralphgen.runtime.tasks.merges import merge_targets, waiting
 from ralphgen.sessions.claims import task_states
 from ralphgen.sessions.questions import asked_elsewhere
-from ralphgen.sessions.reviews import accepted_tasks
+from ralphgen.sessions.reviews import accepted_tasks, last_verdict
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
 from ralphgen.terminal.console import as_typed
 
@@ -35,6 +37,7 @@ RECENT = 5  # sessions with changes among which the last session is searched
 LONGEST_LIST = 256 * 1024  # bytes of the output of `git status`
 WIDTH = 12  # columns of the first column
 LONGEST_LINE = 80  # columns
+OPEN, NO_PROGRESS = "open", "no_progress"
 STATES = (
     *("done", "skipped", "blocked", "open", "claimed"),
     *("in progress", "stale", "ready", "waiting", "draft"),
@@ -55,7 +58,7 @@ def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
     loop = _loop_facts(events, loop_id, running=running)
     top = work_tree_around(root.resolve() / ".ralph")
     merges, targets = _merges(root)
-    changed, unmerged = _changed(top), unmerged_branches(top, targets.values())
+    (changed, new), unmerged = _changed(top), unmerged_branches(top, targets.values())
     current = branch_in(root) if targets else ""
     branches = " ".join(["git branch --list", *map(shlex.quote, unmerged)])
     tasks = _tasks(root, events)
@@ -64,8 +67,10 @@ def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
         "tasks": tasks,
         "accepted": accepted_tasks(root, [one["id"] for one in tasks.get(DONE, ())]),
         "merges": merges,
+        "details": [f"ralphgen task show {task}" for task in _failed(tasks, events, loop)[:SHOWN]],
         "unmerged_branches": unmerged,
         "changed_files": changed,
+        "new_files": new,
         "review": [
             f"ralphgen log --since {loop['started']}" if loop else "ralphgen log",
             *(["git status"] if changed else []),
@@ -103,19 +108,41 @@ def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -
         words = cost_words(loop["cost_usd"], loop["estimated_usd"], loop["cost_unknown"])
         yield _row("cost", words.removeprefix("cost "))
     if files := facts["changed_files"]:
-        yield _row("files", f"{_some(files)} changed, not committed")
+        new = facts["new_files"]
+        changed = [name for name in files if name not in new]
+        parts = [
+            f"{_some(names)} {word}"
+            for names, word in ((changed, "changed"), (new, "new"))
+            if names
+        ]
+        yield _row("files", f"{'; '.join(parts)}, not committed")
     if loop is not None and loop["recorded"]:
         yield _row("trusted", f"{_some(loop['recorded'])} (changed by completed tasks)")
     yield ""
-    if left := tasks.get("open"):
-        transcript = left[0]["transcript"]
-        more = [f"its transcript: {transcript}"] if transcript else []
-        yield _abreast("Details: ", [f"ralphgen task show {left[0]['id']}", *more])
+    if details := facts["details"]:
+        first = next(iter(tasks.get(OPEN, ())), None) if len(details) == 1 else None
+        more = [f"its transcript: {first['transcript']}"] if first and first["transcript"] else []
+        yield _abreast("Details: ", [*details, *more])
     yield _abreast("Review: ", facts["review"])
     if facts["undo"]:
         first, *others = facts["undo"]
         more = [f"(ralphgen undo lists {len(others)} more)"] if others else []
         yield _abreast("Undo:   ", [first, *more])
+
+
+def _failed(
+    tasks: Mapping[str, Sequence[Facts]], events: Sequence[Event], loop: Facts | None
+) -> list[int]:
+    """Return the tasks that the loop did not close and left open, the newest end first.
+
+    Blocked tasks count if the loop stopped for them.
+    """
+    found = {one["id"] for one in tasks.get(OPEN, ())}
+    if loop is not None and loop["cause"] == NO_PROGRESS:
+        found |= {one["id"] for one in tasks.get(BLOCKED, ()) if one["in_loop"]}
+    ended = (one.get("task") for one in reversed(events) if one["event"] == "end")
+    order = dict.fromkeys(task for task in ended if isinstance(task, int))
+    return [task for task in order if task in found]
 
 
 def _header(loop: Facts) -> str:
@@ -157,31 +184,45 @@ def _loop_facts(events: Sequence[Event], loop_id: str, *, running: bool) -> Fact
 
 def _tasks(root: Path, events: Sequence[Event]) -> dict[str, list[Facts]]:
     """Return the tasks by their computed state; states without tasks are left out."""
-    ends = [one for one in events if one["event"] == "end"]
-    tried = {one["task"]: one for one in ends if isinstance(one.get("task"), int)}
+    ends, last = dict[int, Event](), dict[int, Event]()
+    for told in events:
+        if told["event"] in {"end", "merge"} and isinstance(told.get("task"), int):
+            last[told["task"]] = told
+            if told["event"] == "end":
+                ends[told["task"]] = told
     attempts = read_settings(root).loop.attempts
     found: dict[str, list[Facts]] = {}
     states = task_states(root)
     elsewhere = asked_elsewhere(root, states)
     for one in states:
         task, state = one.task, one.state
-        facts: Facts = {"id": task.id, "title": task.title, "in_loop": task.id in tried}
-        if state == "blocked":
+        facts: Facts = {"id": task.id, "title": task.title, "in_loop": task.id in ends}
+        if state == BLOCKED:
             facts["reason"] = task.reason
             facts["elsewhere"] = task.id in elsewhere
         elif state == "ready" and facts["in_loop"]:
-            state, end = "open", tried[task.id]
-            attempt = f"attempt {one.claim.attempts if one.claim else 0} of {attempts}"
-            facts["transcript"] = _transcript(root, end.get("session"))
-            checks = end.get("checks")
-            failed = {} if not isinstance(checks, dict) else checks
-            words = [
-                f'check "{name}" {result}' for name, result in failed.items() if result != "passed"
-            ]
-            outcome = str(end.get("outcome"))
-            facts["reason"] = ", ".join([*(words or [outcome] * (outcome != "open")), attempt])
+            state = OPEN
+            facts["transcript"] = _transcript(root, ends[task.id].get("session"))
+            words = _why_open(root, task.id, last[task.id])
+            if one.claim and one.claim.attempts:
+                words.append(f"attempt {one.claim.attempts} of {attempts}")
+            facts["reason"] = ", ".join(words)
         found.setdefault(state, []).append(facts)
     return {state: found[state] for state in sorted(found, key=_place)}
+
+
+def _why_open(root: Path, task: int, last: Event) -> list[str]:
+    """Return why a task is open after its last session or merge, in a few words."""
+    outcome, checks = str(last.get("outcome")), last.get("checks")
+    if last["event"] == "merge" and outcome not in {MERGED, PENDING}:
+        return [f"{outcome}: {last.get('text')}"]
+    if outcome in {DONE, MERGED, PENDING}:
+        verdict = last_verdict(root, task)
+        return [verdict[0] if verdict and verdict[0] != ACCEPTED else "reopened"]
+    if outcome != OPEN:
+        return [outcome]
+    failed = checks if isinstance(checks, dict) else {}
+    return [f'check "{name}" {result}' for name, result in failed.items() if result != "passed"]
 
 
 def _place(state: str) -> tuple[int, str]:
@@ -208,12 +249,13 @@ def _merges(root: Path) -> tuple[list[Facts], dict[str, str]]:
         return queue, merge_targets(connection)
 
 
-def _changed(top: Path | None) -> list[str]:
-    """Return the files that differ from the last commit, without ralphgen's own."""
+def _changed(top: Path | None) -> tuple[list[str], list[str]]:
+    """Return the files that differ from the last commit, without ralphgen's own, and new ones."""
     words = ("--no-optional-locks", "status", "--porcelain", "-z", "--no-renames")
     answer = None if top is None else begin_of_git(top, words, LONGEST_LIST)
-    names = [os.fsdecode(entry[3:]) for entry in (answer or b"").split(b"\0") if entry]
-    return [name for name in names if ".ralph" not in name.split("/")]
+    entries = [os.fsdecode(entry) for entry in (answer or b"").split(b"\0") if entry]
+    entries = [entry for entry in entries if ".ralph" not in entry[3:].split("/")]
+    return [one[3:] for one in entries], [one[3:] for one in entries if one.startswith("??")]
 
 
 def _sessions(root: Path, events: Sequence[Event]) -> list[str]:
@@ -229,15 +271,16 @@ def _sessions(root: Path, events: Sequence[Event]) -> list[str]:
 def _task_lines(state: str, tasks: Sequence[Facts], loop: str) -> Iterator[str]:
     own = [task for task in tasks if task["in_loop"]]
     label = f"{len(tasks)} {state}"
-    if state == "blocked":
+    if state == BLOCKED:
         shown = [*own, *(task for task in tasks if not task["in_loop"])][:SHOWN]
-        for task in shown:
+        for task in sorted(shown, key=lambda one: one["id"]):
             yield _row(label, _task_label(task))
             label = ""
         if len(tasks) > SHOWN:
             yield _row("", f"{len(tasks) - SHOWN} more: ralphgen task list --status blocked")
-    elif own and len(own) < len(tasks):
-        yield _row(label, f"{loop}: {_some([_task_label(task) for task in own], ' · ')}")
+    elif state in MET and own and len(own) < len(tasks):
+        names = _some([_task_label(task) for task in own], " · ")
+        yield _row(label, f"{loop}: {names} · {len(tasks) - len(own)} earlier")
     else:
         yield _row(label, _some([_task_label(task) for task in tasks], " · "))
 

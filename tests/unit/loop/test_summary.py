@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 from command_line import initialized, ralphgen
 from driving import query
+from held_tasks import held_project
 from loop_projects import LoopProject
 from planned_agent import WORKS, agent_command
 from proved_projects import check, git
+
+from ralphgen.loop.run import Event, event
+from ralphgen.loop.summary import summarize, summary_lines
+from ralphgen.sessions.reviews import send_back
 
 pytestmark = pytest.mark.slow
 KEY = ["begin", ["blocked", "needs a key"]]
@@ -41,7 +46,7 @@ def test_loop_ends_with_the_summary_of_status(tmp_path: Path) -> None:
         "  1 waiting   4 Task 4",
         "  1 draft     3 Task 3",
         "  cost        $0.50",
-        "  files       new.txt changed, not committed",
+        "  files       new.txt new, not committed",
         "",
         f"Review: ralphgen log --since {facts['loop']['started']}   git status   ralphgen board",
         f"Undo:   ralphgen undo {session}",
@@ -94,8 +99,63 @@ def test_tasks_done_by_the_loop_are_distinguished_from_earlier_ones(tmp_path: Pa
     lines, _ = status(project)
 
     assert 7 == done.returncode, done.stderr
-    assert "  3 done      this loop: 3 Task 3\n" in done.stderr
-    assert "  3 done      last loop: 3 Task 3" in lines
+    assert "  3 done      this loop: 3 Task 3 · 2 earlier\n" in done.stderr
+    assert "  3 done      last loop: 3 Task 3 · 2 earlier" in lines
+
+
+def ended(task: int, outcome: str, **facts: object) -> Event:
+    return event("end", task=task, outcome=outcome, session=f"s{task}", **facts)
+
+
+def test_open_tasks_have_the_reason_of_their_last_session_or_merge(tmp_path: Path) -> None:
+    root = held_project(tmp_path / "p")
+    query(root, "INSERT INTO ralphgen_claims (task_id, token, attempts) VALUES (1, 1, 1)")
+    query(root, "UPDATE tasks SET status = 'done' WHERE id = 2")
+    send_back(root, 2, "Again")
+    checks = {"tests": "not run"}
+    events = [
+        ended(2, "done", checks={"tests": "passed"}),
+        ended(1, "done", checks={"tests": "passed"}),
+        event("merge", task=1, outcome="not merged", text="conflict with the base branch in a.py"),
+        ended(3, "failed", checks=checks),
+        event("stop", reason="", cause="no_progress"),
+    ]
+
+    def reasons() -> dict[int, str]:
+        return {one["id"]: one["reason"] for one in summarize(root, events)["tasks"]["open"]}
+
+    conflict = "not merged: conflict with the base branch in a.py, attempt 1 of 2"
+    assert {1: conflict, 2: "sent back", 3: "failed"} == reasons()
+    shows = [f"ralphgen task show {task}" for task in (3, 1, 2)]
+    assert shows == summarize(root, events)["details"]
+    assert "Details: " + "   ".join(shows) in [*summary_lines(summarize(root, events))]
+    events.append(ended(1, "open", checks=checks))
+    assert 'check "tests" not run, attempt 1 of 2' == reasons()[1]
+
+
+def test_blocked_tasks_are_in_order_and_a_stop_without_progress_names_them(tmp_path: Path) -> None:
+    root = held_project(tmp_path / "p")
+    query(root, "UPDATE tasks SET status = 'blocked', blocked_by = 'x'")
+    events = [ended(3, "failed"), ended(1, "open"), event("stop", reason="", cause="no_progress")]
+    facts = summarize(root, events)
+    lines = [*summary_lines(facts)]
+
+    rows = [line.removeprefix("  3 blocked")[:16].strip()[0] for line in lines if ": x" in line]
+    assert ["1", "2", "3"] == rows
+    assert "Details: ralphgen task show 1   ralphgen task show 3" in lines
+    query(root, "UPDATE tasks SET status = 'draft'")
+    lines = [*summary_lines(summarize(root, events))]
+    assert any(line.startswith("  3 draft     1 ") and line.count(" · ") == 2 for line in lines)
+
+
+def test_changed_files_are_distinguished_from_new_ones(tmp_path: Path) -> None:
+    project = LoopProject(tmp_path, 1, {}, repository=True)
+    (project.root / "code.txt").write_text("1", encoding="utf-8")
+    (project.root / "new.txt").write_text("1", encoding="utf-8")
+    lines, facts = status(project)
+
+    assert "  files       code.txt changed; new.txt new, not committed" in lines
+    assert (["code.txt", "new.txt"], ["new.txt"]) == (facts["changed_files"], facts["new_files"])
 
 
 @pytest.mark.thorough
