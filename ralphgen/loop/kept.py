@@ -40,21 +40,22 @@ class Kept:
 
     It is the commit of a branch, left by a session. `failures` counts the sessions whose work did
     not merge, and `conflicts` are the files that had conflicts when a session started from it.
-    `is_continued` means that a session has started from all of it. `earlier` are the commits of
-    branches that it continues.
+    `continued_by` is the last session that started from all of it, empty without one. `earlier` are
+    the commits of branches that it continues.
     """
 
     commit: str
     session: str
     failures: int = 0
     conflicts: tuple[str, ...] = ()
-    is_continued: bool = False
+    continued_by: str = ""
     earlier: tuple[str, ...] = ()
 
-    @property
-    def continued(self) -> tuple[str, ...]:
-        """Return the commits that a session which started from this work continues."""
-        return (*self.earlier, *([self.commit] if self.is_continued else []))
+    def continued(self, session: str) -> tuple[str, ...]:
+        """Return the commits of kept work that the work of a session continues."""
+        if session and session == self.continued_by:
+            return (*self.earlier, self.commit)
+        return self.earlier if session == self.session else ()
 
 
 def read_kept(git: Git, task: int) -> Kept | None:
@@ -67,7 +68,7 @@ def read_kept(git: Git, task: int) -> Kept | None:
             str(facts["session"]),
             int(facts["failures"]),
             tuple(map(str, facts["conflicts"])),
-            facts["is_continued"] is True,
+            str(facts.get("continued_by", "")),
             tuple(map(str, facts.get("earlier", ()))),
         )
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -82,7 +83,7 @@ def write_retained(git: Git, task: int, kept: Kept) -> None:
         "session": kept.session,
         "failures": kept.failures,
         "conflicts": kept.conflicts,
-        "is_continued": kept.is_continued,
+        "continued_by": kept.continued_by,
         "earlier": kept.earlier,
     }
     blob = git.say("hash-object", "-w", "--stdin", given=json.dumps(facts).encode())
@@ -133,42 +134,47 @@ def keep_work(
         before = read_kept(git, task)
         kept = Kept(commit, session)
         if before is not None:
-            earlier = before.continued
+            earlier = before.continued(session)
             kept = replace(
                 kept, failures=before.failures, conflicts=before.conflicts, earlier=earlier
             )
         write_retained(git, task, kept)
         if before is not None and not before.failures and git.contains(commit, before.commit):
-            drop_continued(git, task, before)
+            drop_continued(git, task, before, session)
     release(own)
     set_aside(git, tree.branch, say)
 
 
-def drop_continued(git: Git, task: int, kept: Kept) -> None:
-    """Delete the branches of kept work that a later session has continued."""
+def drop_continued(git: Git, task: int, kept: Kept, session: str) -> None:
+    """Delete the branches of kept work that the work of a session continues."""
+    continued = kept.continued(session)
     for name, commit in git.branches(f"{BRANCH}{task}-*").items():
-        if commit in kept.continued:
+        if commit in continued:
             delete_branch(git, name)
 
 
-def forget_merged(git: Git, works: Mapping[int, str]) -> None:
-    """Remove the branches, the refs and the kept work of merged tasks, each with its commit."""
+def forget_merged(git: Git, works: Mapping[int, tuple[str, str]]) -> None:
+    """Remove the branches, the refs and the kept work of merged tasks.
+
+    Each task has its commit and its session. Kept work that the session did not continue remains on
+    its branch.
+    """
     branches = git.branches(f"{BRANCH}*")
     refs = git.say("for-each-ref", "--format=%(refname)", REF).splitlines()
     kept = {task: read_kept(git, task) for task in works if f"{REF}{task}" in refs}
     # First of all: once the merge is on record, another session may begin on its task.
     delete_refs(git, *(f"{ref}{task}" for task in works for ref in (REF, BASE, WORK)))
-    for task, work in works.items():
+    for task, (work, session) in works.items():
         for name in branches:
             is_left = branches[name] == work and name.startswith(f"{BRANCH}{task}")
             if is_left and git.commit(f"refs/heads/{name}") == work:
                 delete_branch(git, name)
         if (before := kept.get(task)) is not None:
-            drop_continued(git, task, before)
+            drop_continued(git, task, before, session)
 
 
-def start_from_retained_work(root: Path, tree: Worktree, task: int, say: Say) -> str:
-    """Merge the kept work on a task into its fresh worktree; return a text for the brief.
+def start_from_retained_work(root: Path, tree: Worktree, task: int, session: str, say: Say) -> str:
+    """Merge the kept work on a task into its session's worktree; return a text for the brief.
 
     The text is empty if the session starts from the base branch: without kept work, or if work that
     was never merged before has conflicts now. Work that failed to merge starts with conflict
@@ -183,7 +189,7 @@ def start_from_retained_work(root: Path, tree: Worktree, task: int, say: Say) ->
         forget_retained_work(git, task)
         return ""
     try:
-        return _merged_start(git, own, tree, task, kept, say)
+        return _merged_start(git, own, tree, (task, session), kept, say)
     except ProgramError as error:  # an agent's files can make git fail: that stops no loop
         own.refuse_unwritable()
         why = error.problems[0].text
@@ -196,8 +202,11 @@ def start_from_retained_work(root: Path, tree: Worktree, task: int, say: Say) ->
     return ""
 
 
-def _merged_start(git: Git, own: Git, tree: Worktree, task: int, kept: Kept, say: Say) -> str:
+def _merged_start(
+    git: Git, own: Git, tree: Worktree, start: tuple[int, str], kept: Kept, say: Say
+) -> str:
     """Merge kept work into a worktree; raise `ProgramError` if the session cannot start from it."""
+    task, session = start
     ended = own.run_quietly("merge", "--quiet", "--no-commit", "--no-ff", kept.commit)
     conflicts = own.names("diff", "--name-only", "--diff-filter=U")
     if ended.code and not (conflicts and kept.failures):
@@ -215,7 +224,8 @@ def _merged_start(git: Git, own: Git, tree: Worktree, task: int, kept: Kept, say
     own.say("update-ref", f"refs/heads/{tree.branch}", made, tree.began)
     own.say("reset", "--quiet")
     conflicts = sorted({*conflicts, *conflict_files(git, made, kept.conflicts)} - {*dropped})
-    write_retained(git, task, replace(kept, conflicts=tuple(conflicts), is_continued=not dropped))
+    by = "" if dropped else session
+    write_retained(git, task, replace(kept, conflicts=tuple(conflicts), continued_by=by))
     say(f"task {task} starts from the work of session {kept.session}")
     return _brief(tree, kept, conflicts, dropped)
 

@@ -187,7 +187,8 @@ def record_failure(git: Git, task: int, session_id: str, outcome: Failed) -> Fai
     if before is None or not failures or before.session != session_id:
         failures += 1
     if (commit := git.commit(f"refs/heads/{outcome.branch}")) is not None:
-        conflicts, earlier = (before.conflicts, before.continued) if before else ((), ())
+        conflicts = () if before is None else before.conflicts
+        earlier = () if before is None else before.continued(session_id)
         kept = Kept(commit, session_id, failures, conflicts, earlier=earlier)
         write_retained(git, task, kept)
     if failures > 1:  # its refs remain, if the schema has no blocked tasks

@@ -861,7 +861,8 @@ class MergeQueue:
         commits = {entry.number: outcome.commit for entry, outcome in found}
         flaky = next((outcome.flaky for _, outcome in found), "")
         self._rows.land(commits, batch, flaky=flaky)
-        works = {one.task: one.work for one, _ in found if one.task is not None}
+        entries = [entry for entry, _ in found]
+        works = {one.task: (one.work, one.session or "") for one in entries if one.task is not None}
         try:
             if works:
                 forget_merged(self._git, works)

@@ -302,7 +302,7 @@ class ProjectWorkplace:
             if self._unreleased and self.is_away():
                 raise ProjectError("the database cannot be reached")
 
-    def _tree_of(self, _job: Assignment, _worker: int) -> Callable[[int], Path] | None:
+    def _tree_of(self, _job: Assignment, _worker: int) -> Callable[[int, str], Path] | None:
         """Return a function that prepares a task's worktree; None if sessions share the tree."""
         return None
 
@@ -520,14 +520,14 @@ class TreeWorkplace(ProjectWorkplace):
         result = super().session(job, worker)
         return replace(result, error=self._merging.error or result.error)
 
-    def _tree_of(self, job: Assignment, worker: int) -> Callable[[int], Path]:
-        def tree(task: int) -> Path:
+    def _tree_of(self, job: Assignment, worker: int) -> Callable[[int, str], Path]:
+        def tree(task: int, session: str) -> Path:
             job.begins()  # before a setup, which may take minutes
             number, told = self._numbers[worker - 1], self._worker_reporter(worker)
             config, stop = self._project.settings.loop, self._stop
             self._trees[worker] = prepare(self._root, number, task, config, told, stop, self._onto)
             self._starts[worker] = start_from_retained_work(
-                self._root, self._trees[worker], task, told
+                self._root, self._trees[worker], task, session, told
             )
             self._notice(worker)
             with self._noticing:

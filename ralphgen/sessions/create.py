@@ -277,7 +277,7 @@ def create_session(
     *,
     say: Say,
     ask: Ask,
-    work_tree: Path | Callable[[int], Path] | None = None,
+    work_tree: Path | Callable[[int, str], Path] | None = None,
     dry_run: bool = False,
     claims: bool = True,
     trust_edited: bool = False,
@@ -288,17 +288,17 @@ def create_session(
     """Create a session of the project in `root`, whose servers would start; prune old ones.
 
     Its agent works in `work_tree`, another worktree of the same repository, or in `root` itself. A
-    callable can prepare the worktree once the task is claimed. If `claims_task` requires a claim,
-    and `claims` allows it, the session claims its task for this process; the caller then uses
-    `keep_claim` and `end_claim`. A `dry_run` only writes and prunes marked folders; a state that
-    other sessions would repair is an error. Programs that the project makes the user run go to
-    `ask`, unless they are trusted. `trust_edited` starts servers whose files were edited. `user` is
-    how the user takes part, by the profile if that decides (see `runtime/session.py`); an agent
-    alone has none. `sandbox` has the rules of `runtime/processes/sandbox.py` for the commands of a
-    contained session. `leaves_out` creates a session without the untrusted settings of clients,
-    instead of asking. Raises `UsageError` for impossible requests, `UntrustedError`,
-    `ClaimedError`, `NothingReadyError`, and `ProjectError` for problems to fix first; nothing is
-    left then.
+    callable can prepare the worktree once the task is claimed, for the task and the session. If
+    `claims_task` requires a claim, and `claims` allows it, the session claims its task for this
+    process; the caller then uses `keep_claim` and `end_claim`. A `dry_run` only writes and prunes
+    marked folders; a state that other sessions would repair is an error. Programs that the project
+    makes the user run go to `ask`, unless they are trusted. `trust_edited` starts servers whose
+    files were edited. `user` is how the user takes part, by the profile if that decides (see
+    `runtime/session.py`); an agent alone has none. `sandbox` has the rules of
+    `runtime/processes/sandbox.py` for the commands of a contained session. `leaves_out` creates a
+    session without the untrusted settings of clients, instead of asking. Raises `UsageError` for
+    impossible requests, `UntrustedError`, `ClaimedError`, `NothingReadyError`, and `ProjectError`
+    for problems to fix first; nothing is left then.
     """
     if dry_run and interrupted(root / FOLDER):
         raise ProjectError(f'a write of "{FOLDER}" was interrupted', 'run "ralphgen regen"')
@@ -306,7 +306,8 @@ def create_session(
     basis = basis_of(root, request)
     subject, claim = claimed_subject(basis, request, takes=claims and not dry_run)
     with claim_during_creation(claim):
-        tree = work_tree(subject.task or 0) if callable(work_tree) else work_tree or root
+        identity = "" if claim is None else claim.session_id
+        tree = work_tree(subject.task or 0, identity) if callable(work_tree) else work_tree or root
         profile = basis.policy.profile(subject.base)
         part = user(profile) if callable(user) else user
         session = _write_session(

@@ -438,7 +438,7 @@ def _write_kept(night: Night) -> None:
             "session": night.session(shift),
             "failures": failures,
             "conflicts": [CONFLICTING] if failures > 1 else [],
-            "is_continued": False,
+            "continued_by": "",
         }
         path = night.root / ".git" / f"kept-{shift.task}"
         path.write_text(json.dumps(facts), encoding="utf-8")

@@ -34,15 +34,17 @@ def root(tmp_path: Path) -> Path:
     return merging_project(tmp_path / "a project")
 
 
-def started(root: Path, task: int = 1, number: int = 1) -> tuple[Worktree, str]:
+def started(
+    root: Path, task: int = 1, number: int = 1, session: str = "s1"
+) -> tuple[Worktree, str]:
     """The worktree of the next session of a task, and the text for its brief."""
     tree = prepare(root, number, task, SETTLED, say)
-    return tree, start_from_retained_work(root, tree, task, say)
+    return tree, start_from_retained_work(root, tree, task, session, say)
 
 
 def broken_off(root: Path, files: Iterable[tuple[str, str]], session: str = "s1") -> Worktree:
     """The worktree of a session that wrote files, and that a limit ended."""
-    tree, _ = started(root)
+    tree, _ = started(root, session=session)
     for path, text in files:
         (tree.root / path).parent.mkdir(parents=True, exist_ok=True)
         (tree.root / path).write_text(text, encoding="utf-8")
@@ -79,6 +81,21 @@ def test_continued_work_is_merged_and_leaves_no_branch(root: Path) -> None:
     assert {"half.txt", "rest.txt"} <= {path.name for path in root.iterdir()}
     assert [] == branches(root)
     assert read_kept(Git(root), 1) is None
+
+
+def test_kept_work_that_the_merged_session_did_not_continue_remains(root: Path) -> None:
+    broken_off(root, [("code.txt", "00"), ("half.txt", "half")], "s0")
+    tree, _ = started(root, session="s0-next")
+    git(tree.path, "reset", "--quiet", "--hard", base(root))
+    keep_work(root, tree, 1, "s0-next", say, continues=False)
+    commit(root, "code.txt", "000")
+    tree, brief = started(root)
+    (tree.root / "small.txt").write_text("small", encoding="utf-8")
+    closed(root, tree, 1)
+
+    assert ("", Merged) == (brief, type(merged(root, tree, 1)))
+    (branch,) = branches(root)
+    assert "half.txt" in git(root, "ls-tree", "--name-only", branch).split()
 
 
 def test_two_limits_in_a_row_leave_one_branch(root: Path) -> None:
@@ -144,8 +161,8 @@ def close(root: Path, tree: Worktree, session: str) -> None:
     query(root, "UPDATE ralphgen_evidence SET session = ? WHERE session = 's1'", session)
 
 
-def resolved(root: Path, text: str) -> Worktree:
-    tree, brief = started(root)
+def resolved(root: Path, text: str, session: str = "s1") -> Worktree:
+    tree, brief = started(root, session=session)
     assert 'Resolve the conflicts with the base branch in: "code.txt".' in brief
     assert "<<<<<<< " in (tree.root / "code.txt").read_text(encoding="utf-8")
     assert "m" == (tree.root / "more.txt").read_text(encoding="utf-8")
@@ -169,7 +186,7 @@ def test_work_that_conflicted_leaves_no_branch_if_a_limit_ended_its_continuation
     root: Path,
 ) -> None:
     conflicting(root)
-    keep_work(root, resolved(root, ""), 1, "s2", say)
+    keep_work(root, resolved(root, "", "s2"), 1, "s2", say)
     assert "ralph/task-1-1" in branches(root)
     tree = resolved(root, "0")
     closed(root, tree, 1)
@@ -266,7 +283,7 @@ root, name = Path(sys.argv[2]), sys.argv[3]
 setattr(room, name, killed)
 if sys.argv[1] == "kept":
     tree = prepare(root, 1, 1, SETTLED, say)
-    kept.start_from_retained_work(root, tree, 1, say)
+    kept.start_from_retained_work(root, tree, 1, "s1", say)
     (tree.root / "half.txt").write_text("half", encoding="utf-8")
     kept.keep_work(root, tree, 1, "s1", say)
 else:
