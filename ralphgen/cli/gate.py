@@ -57,7 +57,7 @@ def gate(
     Runs the checks and compares the protected files, as when a task is set to done. Exits with 0 if
     the files are proved, 1 if not, 2 for wrong usage, and 3 if no check applies.
     """
-    from ralphgen.loop.gate import GateRequest, enter_head
+    from ralphgen.loop.gate import GateRequest, enter_head, refuse_loop_session
 
     of_commit = receipt is not None or enqueue
     request = GateRequest(task, base, tuple(allow_protected or ()), of_commit)
@@ -70,7 +70,10 @@ def gate(
     from ralphgen.cli.trust import confirm_trust
     from ralphgen.loop.gate import Gate
 
-    gate = Gate(project_place(project), request)
+    place = project_place(project)
+    if enqueue:
+        refuse_loop_session(place.root)
+    gate = Gate(place, request)
     verdict = gate.judge(confirm_trust, say, trust_edited=trust_edited)
     if receipt is not None:
         put(receipt, json.dumps(verdict.receipt(), indent=2) + "\n")
@@ -79,7 +82,7 @@ def gate(
     else:
         _show(verdict)
     if enqueue and verdict.is_passed:
-        number, target = enter_head(project_place(project), verdict, base)
+        number, target = enter_head(place, verdict, base)
         say(plain(f'entered as merge {number} for "{target}"'))
     if not verdict.is_passed:
         raise typer.Exit(NOT_PROVED if verdict.lacking else NOTHING_TO_PROVE)

@@ -338,6 +338,14 @@ class Gate:
         return found
 
 
+def refuse_loop_session(root: Path) -> None:
+    """Raise `UsageError` in a session of `loop --worktrees`, whose loop enters its work itself."""
+    done = _context(root, launched_session()).get("done") or {}
+    if "tree" in done:
+        hint = "set the task to done, and omit --enqueue"
+        raise UsageError("the loop enters the work of this session itself", hint)
+
+
 def enter_head(place: ProjectPlace, verdict: GateVerdict, base: str | None) -> tuple[int, str]:
     """Enter a proved commit into the merge queue; return the number of the entry and its target.
 

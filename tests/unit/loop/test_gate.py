@@ -12,7 +12,9 @@ from lanes import shortened
 from making_sessions import client_of
 from proved_projects import check, git, proved_project, python, write_files
 
+from ralphgen.loop.trees import prepare
 from ralphgen.project.approvals import add_to_record
+from ralphgen.project.config import LoopConfig
 from ralphgen.sessions.create import create_session, project_items
 from ralphgen.sessions.decide import Request
 
@@ -283,6 +285,26 @@ def test_an_agents_session_cannot_allow_or_judge_another_task(tmp_path: Path) ->
     assert 2 == gate(root, "--allow-protected", "**", session=made.session_id).returncode
     assert 2 == gate(root, "--task", "2", session=made.session_id).returncode
     assert 2 == gate(root, session="task_execution-9-x").returncode
+
+
+def test_an_agent_of_a_loop_with_worktrees_cannot_enter_its_work(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    tree = prepare(root, 1, 1, LoopConfig(), lambda _: None)
+    made = create_session(
+        root,
+        Request("task_execution", task=1),
+        say=lambda _: None,
+        ask=lambda _: False,
+        work_tree=tree.root,
+    )
+    query(root, "UPDATE tasks SET status = 'done'")
+    for place in (tree.root, root):
+        words = ("--base", tree.base, "--enqueue")
+        done = gate(place, *words, session=made.session_id)
+        assert (2, "") == (done.returncode, done.stdout)
+        assert "the loop enters the work of this session itself" in done.stderr
+
+    assert [] == query(root, "SELECT number FROM ralphgen_merges")
 
 
 def test_a_receipt_is_a_statement_on_a_clean_commit(tmp_path: Path) -> None:
