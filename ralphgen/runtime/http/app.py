@@ -547,7 +547,7 @@ LEAST_KEY = 32  # bytes
 # The claims of RFC 7519, and the session's: its recipe, its discipline, the rows that it is about,
 # the number and the seconds of its claim on the task, the tools that remain of the recipe's (each
 # as "kit:tool"), the digest of the policy. A worker's token has `wrk`, its name, and no recipe; the
-# token of a session on a worker has both.
+# token of a session on a worker has both, and `wti`, the id of the worker's token.
 CLAIMS: Mapping[str, tuple[type, ...]] = {
     "iss": (str,),
     "aud": (str,),
@@ -566,12 +566,14 @@ CLAIMS: Mapping[str, tuple[type, ...]] = {
     "tools": (list,),
     "pol": (str,),
     "wrk": (str,),
+    "wti": (str,),
 }
 REQUIRED = ("iss", "aud", "sub", "jti", "iat", "nbf", "exp")
 OF_SESSION = ("rec", "pol")  # and of no worker
 WORKER = r"[a-z0-9][a-z0-9-]{0,39}"  # the name of a worker
 # Claims that the token's maker sets.
-SUBJECT = ("jti", "sub", "rec", "dis", "fea", "tsk", "tgt", "cla", "lea", "tools", "wrk")
+SUBJECT = ("jti", "sub", "rec", "dis", "fea", "tsk", "tgt", "cla", "lea", "tools", "wrk", "wti")
+TOKEN_IDS = ("jti", "wti")  # each can be revoked
 CLAIM = ("tsk", "cla", "lea")  # a claim on a task needs all of them
 
 
@@ -614,7 +616,12 @@ class Keys:
         return jwt.encode(dict(claims), self._private, algorithm=self.algorithm)
 
     def verified(self, token: str, issuer: str, audience: str) -> dict[str, Any]:
-        """Return the claims of a token for this server; raises `TokenError`."""
+        """Return the claims of a token for this server; raises `TokenError`.
+
+        Each token has one spelling, so the limits of its session cannot be avoided by another.
+        """
+        if not _is_canonical(token.rpartition(".")[2]):
+            raise TokenError("it is not a token")
         try:
             if jwt.get_unverified_header(token).keys() - {"alg", "typ"}:
                 raise TokenError("it has an unknown header")
@@ -700,8 +707,9 @@ def claims_problem(claims: Mapping[str, Any]) -> str:
 
 def _value_problem(claims: Mapping[str, Any]) -> str:
     """Return which value of claims, which are all there, is none; empty for nothing."""
-    if not re.fullmatch(SESSION_ID, claims["jti"]):
-        return 'its claim "jti" is not a session id'
+    for key in TOKEN_IDS:
+        if key in claims and not re.fullmatch(SESSION_ID, claims[key]):
+            return f'its claim "{key}" is not a session id'
     if not 0 < claims["exp"] - claims["iat"] <= LONGEST_LIFE:
         return "it is good for more than a day"
     if "cla" in claims or "lea" in claims:
@@ -738,6 +746,15 @@ def _pair(text: str, variable: str) -> tuple[Any, Any]:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         pass
     raise StartError(f'the variable "{variable}" does not contain an Ed25519 key in PEM format')
+
+
+def _is_canonical(signature: str) -> bool:
+    """Return whether a text is as base64url encodes it, without padding (RFC 7515)."""
+    try:
+        decoded = base64.urlsafe_b64decode(f"{signature}==")
+    except ValueError:
+        return False
+    return base64.urlsafe_b64encode(decoded).rstrip(b"=") == signature.encode()
 
 
 def _reason(error: jwt.PyJWTError) -> str:
@@ -786,11 +803,11 @@ class Bearer:
         return known
 
     def _refuse_ended(self, header: bytes, claims: dict[str, Any]) -> None:
-        """Raise `TokenError` for a token that has expired or a session that was ended."""
+        """Raise `TokenError` for a token that has expired, or was revoked with its worker's."""
         if claims["exp"] <= time.time():
             self._known.pop(header, None)
             raise TokenError("it has expired")
-        if self._revocations.holds(claims["jti"]):
+        if any(self._revocations.holds(claims[key]) for key in TOKEN_IDS if key in claims):
             raise TokenError("its session was ended")
 
     def _verified(self, header: bytes) -> Known:

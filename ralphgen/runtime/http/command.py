@@ -164,20 +164,20 @@ def _serve(asked: HttpCommand, folder: str, settings: Settings) -> int:
     return Supervisor(workers, run, metrics, patience, listening.close).run()
 
 
-def _revocations(folder: str, settings: Settings) -> tuple[Any, Any, str]:
-    """Return a function that creates the list of ended sessions, its reader, and its database."""
+def _revocations(folder: str, settings: Settings) -> tuple[Any, str]:
+    """Return the module of the list of ended sessions, and its database."""
     engine = f"runtime.engine.{settings['engine']}"
     kept, database = (import_module(f"{engine}.{name}") for name in ("revocations", "database"))
     root = project_home(os.path.dirname(os.path.dirname(folder)))
     place = database.Database.located(root, settings["database"])
-    return kept.create, kept.RevokedSessions, place
+    return kept, place
 
 
 def _begin_revocations(folder: str, settings: Settings) -> None:
     """Have a list of ended sessions; raises `StartError`."""
-    create, _, place = _revocations(folder, settings)
+    listed, place = _revocations(folder, settings)
     try:
-        create(place)
+        listed.create(place)
     except (OSError, ToolError) as error:
         reason = getattr(error, "strerror", None) or error
         text = (
@@ -194,7 +194,7 @@ def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metric
     from .sessions import OpenSessions
 
     url = urlsplit(settings["url"])
-    _, listed, place = _revocations(kits.folder, settings)
+    listed, place = _revocations(kits.folder, settings)
     digest = policy_digest(kits.folder)
     default = {"http": 80, "https": 443}[url.scheme]
     host = url.netloc.removesuffix(f":{default}")  # clients leave it out
@@ -202,9 +202,9 @@ def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metric
 
     def make() -> tuple[Any, Any]:
         sessions = OpenSessions(kits, settings["pool"])
-        revocations = listed(place)
+        revocations = listed.RevokedSessions(place)
         readiness = Readiness(kits, digest, revocations)
-        fleet = Fleet(kits, verifier, settings)
+        fleet = Fleet(kits, verifier, settings, lambda session: listed.revoke(place, session))
         app = HttpApp(
             {f"{url.path}/{kit}": kit for kit in kits.names},
             Bearer(verifier, revocations),

@@ -91,10 +91,17 @@ TAIL, COMMENT = 4_000, 8_000  # characters
 class Fleet:
     """Answers workers with the kit that has tasks; `kit` is empty if the server has none.
 
-    `settings` are those of HTTP, with the lease of claims and the attempts on a task.
+    `settings` are those of HTTP, with the lease of claims and the attempts on a task. `revoke`
+    revokes the token of a session.
     """
 
-    def __init__(self, kits: Kits, verifier: Verifier, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        kits: Kits,
+        verifier: Verifier,
+        settings: Mapping[str, Any],
+        revoke: Callable[[str], None],
+    ) -> None:
         self.kit = next((name for name in kits.names if kits.has_tasks(name)), "")
         self.verbs: Mapping[str, Callable[[WorkerCall], Facts]] = {
             "take": self._take,
@@ -116,6 +123,7 @@ class Fleet:
         self._kits = kits
         self._lease: int = settings["lease"]
         self._attempts: int = settings["attempts"]
+        self._revoke = revoke
         self._verifier = verifier
 
     def close(self) -> None:
@@ -143,7 +151,7 @@ class Fleet:
                     database.close()
             finally:
                 workspace.close()
-        except (StartError, ToolError) as error:
+        except (OSError, StartError, ToolError) as error:
             log("error", self.kit, f"a worker cannot be answered: {error}")
             raise HttpError(503, "the database cannot be used now: try again") from error
 
@@ -216,6 +224,7 @@ class Fleet:
                 reopens=True,
             )
             if status != DONE:
+                self._revoke(session)
                 facts = {"ended": moment(), "outcome": "failed"}
                 database.writing(partial(close_session, database, session, facts))
 
@@ -236,6 +245,7 @@ class Fleet:
             "cla": claim.token,
             "lea": self._lease,
             "wrk": call.worker,
+            "wti": call.claims["jti"],
         }
         began = timegm(time.strptime(row["started"][:19], "%Y-%m-%dT%H:%M:%S"))
         token = self._verifier.signed(subject, call.claims["exp"] - began, began)
@@ -586,6 +596,7 @@ class Fleet:
         row = call.database.writing(work)
         if row["ended"] is not None:
             return {"status": call.database.reading(lambda: call.status(row["task_id"]))}
+        self._revoke(session)  # first: a call that fails here is repeated
         text = f'The session "{session}" ended: {outcome}. {comment}'.strip()
         status = end_claim(
             *(call.database, call.workspace.tables, session, row["task_id"], text),

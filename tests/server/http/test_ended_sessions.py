@@ -1,10 +1,12 @@
 """An ended session's token is refused immediately, also during calls."""
 
 import http.client
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -68,3 +70,19 @@ def test_without_the_list_of_ended_sessions_no_one_is_let_in(tmp_path: Path) -> 
         listed.unlink()
 
         assert 503 == server.call(token(root))[0]
+
+
+def test_an_expired_token_is_refused_even_if_it_was_good_before(server: HttpServer) -> None:
+    now = int(time.time())
+    times: dict[str, Any] = {"iat": now - 100, "nbf": now - 100}
+    past = token(server.root, jti="past", **times, exp=now - 60)
+    status, body, told = server.ask(body=message("tools/list"), headers=headers(past))
+
+    assert 401 == status
+    assert b"it has expired" in body
+    assert "it has expired" in told["www-authenticate"]
+
+    soon = token(server.root, jti="soon", **times, exp=int(time.time()) + 3)
+    assert 200 == server.call(soon)[0]
+    time.sleep(3)
+    assert 401 == server.call(soon)[0]

@@ -238,6 +238,26 @@ def test_revoked_worker_loses_everything_within_a_second(server: HttpServer) -> 
     assert 401 == sent(server, token, "renew", {"sessions": []})[0]
 
 
+def test_token_of_an_ended_session_opens_nothing(server: HttpServer) -> None:
+    token = added(server.root, "mac-2")
+    own = take(server, token)["token"]
+    assert 200 == server.call(own, "get_task")[0]
+    call(server, token, "end", session="one", outcome="failed")
+
+    assert until(lambda: server.call(own, "get_task")[0] == 401)
+
+
+def test_revoked_worker_loses_the_tokens_of_sessions_that_have_ended(server: HttpServer) -> None:
+    """Also of a session without a row, whose token the worker's token has brought about."""
+    token = added(server.root, "mac-2")
+    own = take(server, token)["token"]
+    query(server.root, "UPDATE ralphgen_sessions SET ended = '2026-01-01T00:00:00Z'")
+    assert 200 == server.call(own, "get_task")[0]
+    assert 0 == ralphgen("worker", "revoke", "mac-2", "--project", server.root).returncode
+
+    assert until(lambda: server.call(own, "get_task")[0] == 401)
+
+
 def test_late_calls_are_refused_once_another_session_has_the_task(server: HttpServer) -> None:
     root = server.root
     first, second = added(root, "mac-2"), added(root, "mac-3")

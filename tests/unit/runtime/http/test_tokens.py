@@ -133,6 +133,17 @@ class TestSignatures:
 
         assert "signature" in refusal(f"{head}.{part(claims(rec='interactive'))}.{end}")
 
+    def test_a_second_spelling_of_a_signature_is_refused(self) -> None:
+        """Each would open its own session, with its own limits."""
+        for key, algorithm in ((KEY, "HS256"), (PRIVATE, "EdDSA")):
+            own = verifier(key, algorithm)
+            known = own.signed({"jti": "one", "sub": "me", "rec": "yap"}, HOUR)
+            unused = chr(ord(known[-1]) + 1)  # the last character has bits without a meaning
+            for text in (f"{known}=", f"{known}==", f"{known}!", f"{known}\n", f"{known}\xe4"):
+                assert refusal(text, own)
+            assert refusal(known[:-1] + unused, own)
+            assert own.claims(known)
+
     def test_a_public_key_is_not_a_secret(self) -> None:
         """Key confusion: HS256 with the public key, which everybody has, as its secret."""
         said = f"{part({'alg': 'HS256', 'typ': 'JWT'})}.{part(claims())}"
