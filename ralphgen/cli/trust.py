@@ -125,13 +125,13 @@ def _trust_items(project: Path, *, yes: bool) -> None:
 
 def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: bool = False) -> bool:
     """Record the items once the user accepts them; return whether one was not on record."""
-    from ralphgen.emit.trust import delegated
+    from ralphgen.emit.trust import delegated, digests_by_kind, settings_of_items
     from ralphgen.errors import UsageError
     from ralphgen.project.approvals import add_to_record, read_record
     from ralphgen.terminal.console import at_terminal
 
-    known = read_record(root).digests
-    unknown = [item for item in items if item.digest not in known]
+    record = read_record(root)
+    unknown = [item for item in items if item.needs_approval(record)]
     verified = delegated(root, unknown)
     shown = [item.shown for item in unknown if item.digest not in verified]
     if yes and shown:
@@ -143,9 +143,7 @@ def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: boo
         say("nothing was approved")
         raise typer.Exit(1)
     if unknown or marks:
-        authority = [item.digest for item in unknown if not item.is_content]
-        content = [item.digest for item in unknown if item.is_content]
-        add_to_record(root, authority, content, marks=marks)
+        add_to_record(root, *digests_by_kind(items), settings_of_items(items), marks=marks)
     return bool(shown)
 
 

@@ -13,7 +13,7 @@ import shlex
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -316,7 +316,8 @@ class TrustItem:
     `digest` identifies it with its content, `shown` describes it to the user, and `file` contains
     it: a path from the project's folder, or an absolute one. `sha256` is the digest of that file if
     the item covers all of it; its digest is then that of `kind` and `name`, so that other versions
-    of the file have one too.
+    of the file have one too. `setting` is a key with its value as JSON, which needs approval
+    if it `is_asked`; sessions do not list it if it `is_quiet`.
     """
 
     digest: str
@@ -325,6 +326,15 @@ class TrustItem:
     sha256: str = ""
     kind: str = ""
     name: str = ""
+    setting: Mapping[str, str] = field(default_factory=dict)
+    is_asked: bool = True
+    is_quiet: bool = False
+
+    def needs_approval(self, record: Record) -> bool:
+        """Return whether the user has to approve the item."""
+        if any(record.settings.get(key) is not None for key in self.setting):
+            return self.is_asked
+        return self.is_asked and self.digest not in record.digests
 
     @property
     def is_content(self) -> bool:
@@ -448,10 +458,11 @@ def _recipe_item(file: str, description: str, prompt: str) -> TrustItem:
     return TrustItem(_digest("recipe", [file, description, prompt]), shown, file)
 
 
-def settings_items(config: Config) -> list[TrustItem]:
+def settings_items(root: Path, config: Config) -> list[TrustItem]:
     """Return the settings that no other item covers, such as those of kits.
 
-    A key that is not listed as harmless counts, so that a new one cannot be missed.
+    A key that is not listed as harmless counts, so that a new one cannot be missed. Settings that
+    start nothing need no approval at first, only after a change that permits more.
     """
     values = config.model_dump(mode="json")
     usual = type(config)().model_dump(mode="json")
@@ -460,17 +471,62 @@ def settings_items(config: Config) -> list[TrustItem]:
     found |= {f"loop.{key}": value for key, value in loop.items()}
     usual |= {f"loop.{key}": usual["loop"][key] for key in loop}
     if config.http is not None:  # a variable whose value others know would sign tokens of theirs
-        found["http.key_env"] = config.http.key_env
+        found |= {"http.url": config.http.url, "http.key_env": config.http.key_env}
         usual["http.key_env"] = HttpSettings.model_fields["key_env"].default
+    asked = [key for key, value in found.items() if value != usual.get(key)]
+    limits = {
+        "done.checks": {one.name: one.disciplines or ["*"] for one in config.done.checks},
+        "done.protect": values["done"]["protect"],
+        "policy.rules": values["policy"]["rules"],
+        "schema.hide": values["db_schema"]["hide"],
+        "disciplines": {name: one.disable for name, one in config.disciplines.items()},
+    }
+    grants = {key: values[key] for key in ("kits", "tables", "own_tools", "queries", "database")}
+    if values["http"]:
+        grants["http"] = {key: values["http"][key] for key in ("allowed_hosts", "allowed_origins")}
+    approved = read_record(root).settings
     return [
-        TrustItem(
-            _digest("settings", [key, value]),
-            f"[{key}] of {CONFIG} is {json.dumps(value, ensure_ascii=False)}",
-            CONFIG,
-        )
-        for key, value in found.items()
-        if value != usual.get(key)
+        _setting_item(CONFIG, key, value, approved, is_limit=key in limits, is_asked=key in asked)
+        for key, value in (found | limits | grants).items()
     ]
+
+
+def _setting_item(
+    file: str,
+    key: str,
+    value: object,
+    approved: Mapping[str, str],
+    *,
+    is_limit: bool = False,
+    is_asked: bool = False,
+) -> TrustItem:
+    """Return the item of a setting; `is_asked` if it needs approval before a change too.
+
+    A setting that `is_limit` permits more if it loses entries.
+    """
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    shown, needs_approval = f"[{key}] of {file} is {text}", is_asked
+    if (before := approved.get(key)) is not None:
+        lost = _entries(json.loads(before)) - _entries(value)
+        needs_approval = before != text and (bool(lost) or not is_limit)
+        shown += f", previously {before}" if needs_approval else ""
+    return TrustItem(
+        _digest("settings", [key, value]),
+        shown,
+        file,
+        setting={key: text},
+        is_asked=needs_approval,
+        is_quiet=not is_asked and not needs_approval,
+    )
+
+
+def _entries(value: object, way: tuple[str, ...] = ()) -> set[tuple[str, ...]]:
+    """Return the entries of nested lists and tables, each with its way."""
+    if isinstance(value, dict):
+        return {one for key, inner in value.items() for one in _entries(inner, (*way, key))}
+    if isinstance(value, list):
+        return {one for inner in value for one in _entries(inner, way)}
+    return {(*way, str(value))}
 
 
 def database_items(root: Path, table: Mapping[str, Any] | None = None) -> list[TrustItem]:
@@ -577,7 +633,8 @@ def server_items(project: Project, *, trust_edited: bool) -> list[TrustItem]:
         return []
     version = _version(manifest)
     if version == __version__ and project.files[MANIFEST].encode() == manifest:
-        if {item.digest for item in run_items(project)} <= {*read_record(root).digests}:
+        record = read_record(root)
+        if not any(item.needs_approval(record) for item in run_items(project)):
             keep_record(root, [found])
         return []
     text = f"the server in {FOLDER} differs from the output of ralphgen {__version__}"
@@ -596,7 +653,7 @@ def untrusted(root: Path, items: Sequence[TrustItem]) -> list[TrustItem]:
     left = [
         item
         for item in items
-        if item.digest not in record.digests
+        if item.needs_approval(record)
         and not (item.is_content and record.is_of_folder and not _is_held(root, item))
     ]
     accepted = delegated(root, left)
@@ -650,7 +707,7 @@ def items_at(root: Path, commit: str) -> list[TrustItem]:
         *(
             item
             for file in recipes
-            for item in _recipe_items(file, _data(root / file) or b"") or ()
+            for item in _items_of_recipe(root, file, _data(root / file) or b"") or ()
         ),
         *words_items(read_words(root, prompt_names(root)), ()),
         *(*tool_items(root), *file_items(root), *context_items(root)),
@@ -703,7 +760,7 @@ def accept_database(root: Path, ask: Ask | None) -> None:
     cannot be asked.
     """
     record = read_record(root)
-    new = [item for item in database_items(root) if item.digest not in record.digests]
+    new = [item for item in database_items(root) if item.needs_approval(record)]
     if not new:
         return
     path = Path(os.path.normpath(project_home(root) / database_name(root)))
@@ -728,9 +785,19 @@ def refuse_foreign_link(root: Path, place: Path) -> None:
 
 def record_items(root: Path, items: Sequence[TrustItem], *, marks: bool = False) -> str:
     """Record items as accepted by the user; return why that failed, or an empty string."""
+    authority, content = digests_by_kind(items)
+    return keep_record(root, authority, content, settings_of_items(items), marks=marks)
+
+
+def digests_by_kind(items: Sequence[TrustItem]) -> tuple[list[str], list[str]]:
+    """Return the digests of authority, and those of content."""
     authority = [item.digest for item in items if not item.is_content]
-    content = [item.digest for item in items if item.is_content]
-    return keep_record(root, authority, content, marks=marks)
+    return authority, [item.digest for item in items if item.is_content]
+
+
+def settings_of_items(items: Sequence[TrustItem]) -> dict[str, str]:
+    """Return the settings among the items, by key."""
+    return {key: value for item in items for key, value in item.setting.items()}
 
 
 def record_own_files(
@@ -749,9 +816,13 @@ def record_own_files(
     if is_below_launch():
         return []
     record = read_record(root)
-    new = [item for item in items if item.digest not in record.digests]
+    new = [item for item in items if item.needs_approval(record)]
     verified = delegated(root, new)
-    new = [item for item in new if item.digest not in verified]
+    new = [
+        item
+        for item in new
+        if item.digest not in verified and not (item.setting and _is_own(root, item, record, None))
+    ]
     accepted = ask is not None and bool(new) and ask([item.shown for item in new])
     held = [] if accepted else [item for item in new if not _is_own(root, item, record, ask)]
     mine = [item for item in items if item not in held]
@@ -814,7 +885,13 @@ def _is_accepted(root: Path, item: TrustItem, text: bytes) -> bool:
     items = _items_as_of(root, item, text)
     if items is None:
         return False
-    left = [item for item in items if item.digest not in read_record(root).digests]
+    record = read_record(root)
+    left = [
+        item
+        for item in items
+        if item.digest not in record.digests
+        and (item.is_asked or not record.settings.keys().isdisjoint(item.setting))
+    ]
     return {item.digest for item in left} <= delegated(root, left)
 
 
@@ -835,7 +912,7 @@ def _items_as_of(root: Path, item: TrustItem, text: bytes) -> list[TrustItem] | 
         words = text.decode(errors="replace").removeprefix(MARK)
         return words_items([Words(item.file, words)], ())
     if item.file != CONFIG:
-        return _recipe_items(item.file, text)
+        return _items_of_recipe(root, item.file, text)
     config = _config_in(text)
     try:
         return None if config is None else _items_in(root, *config)
@@ -843,15 +920,25 @@ def _items_as_of(root: Path, item: TrustItem, text: bytes) -> list[TrustItem] | 
         return None
 
 
-def _recipe_items(file: str, text: bytes) -> list[TrustItem] | None:
-    """Return the item of a recipe's file, if it has one, or None if it cannot be read."""
+def recipe_items(root: Path) -> list[TrustItem]:
+    """Return the permissions of the project's recipes, one item each."""
+    files = [f"{RECIPES}/{name}" for name in files_by_suffix(root, RECIPES, ".toml")]
+    found = (_items_of_recipe(root, file, _data(root / file) or b"") or () for file in files)
+    return [item for items in found for item in items if item.setting]
+
+
+def _items_of_recipe(root: Path, file: str, text: bytes) -> list[TrustItem] | None:
+    """Return the items of a recipe's file, or None if it cannot be read."""
     try:
         whole = text.decode().removeprefix("\ufeff")
         recipe = RecipeFile.model_validate(tomllib.loads(whole))
     except (ValueError, RecursionError):
         return None
     words = recipe.description or "", recipe.prompt or ""
-    return [_recipe_item(file, *words)] if any(words) else []
+    tools = recipe.model_dump(include={"base", "allow", "narrow", "bind"})
+    key = file.removeprefix(f"{RECIPES}/").removesuffix(".toml")
+    permissions = _setting_item(file, f"recipe {key}", tools, read_record(root).settings)
+    return [permissions, *([_recipe_item(file, *words)] if any(words) else [])]
 
 
 def _config_in(text: bytes) -> tuple[Config, Mapping[str, Any]] | None:
@@ -869,7 +956,7 @@ def _items_in(root: Path, config: Config, database: Mapping[str, Any]) -> list[T
     items = [
         *(*launch_items(config.launch), *description_items(config.describe)),
         *(*check_items(config.done), *loop_items(config.loop), *notify_items(config.notify)),
-        *(*settings_items(config), *database_items(root, database)),
+        *(*settings_items(root, config), *database_items(root, database)),
     ]
     for name, settings in config.disciplines.items():
         servers = discipline_servers(name, None, settings.mcp_servers, ())
@@ -950,7 +1037,8 @@ def run_items(project: Project) -> list[TrustItem]:
         *(item for item in file_items(root) if _is_query(item)),
         *description_items(config.describe),
         *context_items(root),
-        *settings_items(config),
+        *settings_items(root, config),
+        *recipe_items(root),
         *database_items(root),
     ]
 

@@ -16,7 +16,7 @@ from ralphgen.runtime.verification import is_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 MOST = 1_000  # digests that are kept for a project, the newest
@@ -41,23 +41,25 @@ RUNNING = frozenset({"dela", "rye"})  # kits that run files of the project
 class Record:
     """Digests that the user accepted in one project, oldest first.
 
-    `is_of_folder` is true if the folder is still the accepted one, and not another one put at its
-    path.
+    `settings` are the accepted settings, by key as JSON. `is_of_folder` is true if the folder is
+    still the accepted one, and not another one put at its path.
     """
 
-    __slots__ = ("authority", "content", "is_of_folder", "mark")
+    __slots__ = ("authority", "content", "is_of_folder", "mark", "settings")
 
     def __init__(
         self,
         authority: tuple[str, ...] = (),
         content: tuple[str, ...] = (),
         mark: str = "",
+        settings: Mapping[str, str] | None = None,
         *,
         is_of_folder: bool = False,
     ) -> None:
         self.authority = authority
         self.content = content
         self.mark = mark
+        self.settings = settings or {}
         self.is_of_folder = is_of_folder
 
     @property
@@ -79,9 +81,10 @@ def read_record(root: str | Path) -> Record:
         found = read_json(_read(path).decode())
         authority, content = (tuple(str(one) for one in found[kind]) for kind in KINDS)
         mark = str(found["mark"])
+        settings = {str(key): str(value) for key, value in found.get("settings", {}).items()}
         is_of_folder = bool(mark) and mark == _mark_in(root)
-        return Record(authority, content, mark, is_of_folder=is_of_folder)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return Record(authority, content, mark, settings, is_of_folder=is_of_folder)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return Record()
 
 
@@ -112,9 +115,14 @@ def context_digest_of(data: bytes) -> str:
 
 
 def add_to_record(
-    root: Path, authority: Iterable[str], content: Iterable[str] = (), *, marks: bool = False
+    root: Path,
+    authority: Iterable[str],
+    content: Iterable[str] = (),
+    settings: Mapping[str, str] | None = None,
+    *,
+    marks: bool = False,
 ) -> None:
-    """Record that the user accepted these digests; raise `ProjectError` if that fails.
+    """Record the digests and settings that the user accepted; raise `ProjectError` if that fails.
 
     Digests that are recorded already become the newest as well. If it `marks` the folder, the user
     has accepted everything in it: later edits there that git does not have are the user's own.
@@ -142,6 +150,7 @@ def add_to_record(
                 "mark": kept.mark if kept.is_of_folder or not marks else _new_mark(root),
                 "authority": _newest(kept.authority, authority),
                 "content": _newest(kept.content, content),
+                "settings": {**kept.settings, **(settings or {})},
             }
             text = json.dumps(facts, indent=2) + "\n"
             replace_file(path, text.encode(), mode=0o600)
@@ -155,17 +164,23 @@ def add_to_record(
 
 
 def keep_record(
-    root: Path, authority: Sequence[str], content: Sequence[str] = (), *, marks: bool = False
+    root: Path,
+    authority: Sequence[str],
+    content: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
+    *,
+    marks: bool = False,
 ) -> str:
-    """Record digests as `add_to_record` does; return why that failed, or an empty string."""
+    """Record as `add_to_record` does; return why that failed, or an empty string."""
     from ralphgen.errors import ProjectError
 
     kept = read_record(root)
     is_new = marks and not kept.is_of_folder
-    if not is_new and {*authority} <= {*kept.authority} and {*content} <= {*kept.content}:
+    is_known = {*authority} <= {*kept.authority} and {*content} <= {*kept.content}
+    if not is_new and is_known and {**kept.settings, **(settings or {})} == kept.settings:
         return ""
     try:
-        add_to_record(root, authority, content, marks=marks)
+        add_to_record(root, authority, content, settings, marks=marks)
     except ProjectError as error:
         return f"the approval was not recorded: {error.problems[0].text}"
     return ""

@@ -159,7 +159,7 @@ def ask_trust(project: Project, items: Sequence[TrustItem], ask: Ask) -> str:
     Raises `ProjectError` first if the server would not start on the database, to avoid a pointless
     question.
     """
-    if items:
+    if untrusted(project.root, items):
         refuse_unstartable(project)
     return require_trust(project.root, items, ask, is_whole=True)
 
@@ -508,7 +508,7 @@ def _opened(
         target=subject.target,
         served=served,
         other_servers=others,
-        runs=tuple(item.shown for item in items),
+        runs=tuple(item.shown for item in items if not item.is_quiet),
         launch=config.launch,
         transcripts=config.sessions.transcripts,
         warnings=tuple(warnings),

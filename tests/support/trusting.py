@@ -13,6 +13,9 @@ from proved_projects import git
 
 MODE = '\n[launch]\npermission_mode = "bypassPermissions"\nallow = ["Bash(rm:*)"]\n'
 
+TOOL = ".ralph/tools/own.py"
+CODE = 'def own(project: Project) -> str:\n    """Say so."""\n    return "{}"\n'
+
 REFUSED = "the database is outside the project"
 # They need no record: the facts of the database are in the project.
 FROM_FACTS = [("regen", "--no-install"), ("regen", "--dry-run"), ("check",), ("inspect",)]
@@ -57,6 +60,15 @@ def commit(root: Path) -> None:
     git(root, "init", "-q")
     git(root, "add", "-f", ".ralph/ralphgen.toml")
     git(root, "commit", "-qm", "x")
+
+
+def commit_all(root: Path) -> None:
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "x")
+
+
+def pull(root: Path) -> None:
+    git(root, "pull", "-q", "--ff-only", "origin", "main")
 
 
 def braindump(root: Path) -> int:

@@ -4,9 +4,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import initialized
+from command_line import initialized, ralphgen
 from driving import made_here
-from trusting import add
+from proved_projects import git
+from trusting import CODE, TOOL, add, braindump, commit_all
 
 
 @pytest.fixture(autouse=True)
@@ -42,3 +43,20 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def own(bare: Path, tmp_path: Path) -> Path:
     """A project that was made here."""
     return made_here(shutil.copytree(bare, tmp_path / "own"))
+
+
+@pytest.fixture
+def pulled(own: Path, tmp_path: Path) -> Path:
+    """The user's accepted clone of a repository that others change, next to that repository."""
+    for file, text in (("AGENTS.md", "Be nice.\n"), (TOOL, CODE.format("fine"))):
+        (own / file).parent.mkdir(exist_ok=True)
+        (own / file).write_text(text, encoding="utf-8")
+    git(own, "init", "-q", "-b", "main")
+    (own / ".git/info/exclude").write_text(".ralph/db/\n.ralph/trust/\n", encoding="utf-8")
+    commit_all(own)
+    assert 0 == ralphgen("regen", own, "--no-install").returncode
+    assert 0 == ralphgen("trust", "-C", own, "--yes").returncode
+    git(tmp_path, "clone", "-q", str(own), str(tmp_path / "theirs"))
+    git(own, "remote", "add", "origin", str(tmp_path / "theirs"))
+    assert 0 == braindump(own)
+    return own

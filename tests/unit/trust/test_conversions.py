@@ -6,35 +6,12 @@ from pathlib import Path
 import pytest
 from command_line import ralphgen
 from proved_projects import git
-from trusting import MODE, at_terminal, braindump, configure
+from trusting import CODE, MODE, TOOL, at_terminal, braindump, commit_all, configure, pull
 
 pytestmark = pytest.mark.slow
 
-CONFIG, TOOL = ".ralph/ralphgen.toml", ".ralph/tools/own.py"
+CONFIG = ".ralph/ralphgen.toml"
 CHECK = '\n[[done.checks]]\nname = "t"\nrun = ["touch", "PWNED", "$Id$"]\n'
-CODE = 'def own(project: Project) -> str:\n    """Say so."""\n    return "{}"\n'
-
-
-@pytest.fixture
-def pulled(own: Path, tmp_path: Path) -> Path:
-    """The user's accepted clone of a repository that others change, next to that repository."""
-    for file, text in (("AGENTS.md", "Be nice.\n"), (TOOL, CODE.format("fine"))):
-        (own / file).parent.mkdir(exist_ok=True)
-        (own / file).write_text(text, encoding="utf-8")
-    git(own, "init", "-q", "-b", "main")
-    (own / ".git/info/exclude").write_text(".ralph/db/\n.ralph/trust/\n", encoding="utf-8")
-    commit(own)
-    assert 0 == ralphgen("regen", own, "--no-install").returncode
-    assert 0 == ralphgen("trust", "-C", own, "--yes").returncode
-    git(tmp_path, "clone", "-q", str(own), str(tmp_path / "theirs"))
-    git(own, "remote", "add", "origin", str(tmp_path / "theirs"))
-    assert 0 == braindump(own)
-    return own
-
-
-def commit(root: Path) -> None:
-    git(root, "add", "-A")
-    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
 
 
 def commit_unconverted(root: Path, file: str, text: str) -> None:
@@ -42,11 +19,7 @@ def commit_unconverted(root: Path, file: str, text: str) -> None:
     words = ["git", "hash-object", "-w", "--no-filters", "--stdin"]
     done = subprocess.run(words, cwd=root, input=text.encode(), capture_output=True, check=True)
     git(root, "update-index", "--cacheinfo", f"100644,{done.stdout.decode().strip()},{file}")
-    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
-
-
-def pull(root: Path) -> None:
-    git(root, "pull", "-q", "--ff-only", "origin", "main")
+    git(root, "commit", "-qm", "x")
 
 
 def regen(root: Path) -> str:
@@ -59,7 +32,7 @@ def test_a_pulled_check_is_asked_for_also_if_git_expands_it(pulled: Path) -> Non
     theirs = pulled.parent / "theirs"
     (theirs / ".gitattributes").write_text(f"{CONFIG} ident\n", encoding="utf-8")
     configure(theirs, CHECK)
-    commit(theirs)
+    commit_all(theirs)
     pull(pulled)
     assert "$Id: " in (pulled / CONFIG).read_text(encoding="utf-8")
 
@@ -92,7 +65,7 @@ def test_a_later_pull_without_the_attribute_changes_nothing(pulled: Path, attrib
     pull(pulled)
     before = (pulled / "AGENTS.md").read_bytes()
     git(theirs, "rm", "-q", ".gitattributes")
-    git(theirs, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
+    git(theirs, "commit", "-qm", "x")
     pull(pulled)
     assert before == (pulled / "AGENTS.md").read_bytes() != b"Be evil $Id$\n"
 
@@ -108,7 +81,7 @@ def test_a_pulled_link_to_a_file_that_git_does_not_track_is_asked_for(
     theirs = pulled.parent / "theirs"
     (theirs / "AGENTS.md").unlink()
     (theirs / "AGENTS.md").symlink_to(target)
-    commit(theirs)
+    commit_all(theirs)
     pull(pulled)
 
     assert 2 == braindump(pulled)
@@ -121,7 +94,8 @@ def test_an_edit_of_an_accepted_version_is_the_users(pulled: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [("init", "--no-install"), ("regen", "--no-install"), ("db", "ledger", "on")]
+    "command",
+    [("init", "--no-install"), ("regen", "--no-install"), ("db", "ledger", "on", "--yes")],
 )
 def test_every_command_that_regenerates_asks_at_a_terminal(
     pulled: Path, command: tuple[str, ...]

@@ -22,6 +22,7 @@ from ralphgen.emit.trust import (
     content_items,
     database_items,
     settings_items,
+    settings_of_items,
     untrusted,
 )
 from ralphgen.errors import UsageError
@@ -461,8 +462,8 @@ def test_a_file_without_signers_is_refused(team: Team, text: str | None) -> None
 def test_settings_count_as_checks_do(team: Team) -> None:
     team.delegate()
     (team.root / CONFIG).write_text('[loop]\nremote = "origin"\n', encoding="utf-8")
-    items = settings_items(read_settings(team.root))
-    assert items == untrusted(team.root, items)
+    items = settings_items(team.root, read_settings(team.root))
+    assert ["loop.remote"] == [*settings_of_items(untrusted(team.root, items))]
     git(team.root, "add", "--all")
     team.sign("commit", "--quiet", "--message", "remote")
     assert [] == untrusted(team.root, items)
