@@ -106,6 +106,12 @@ class UsageError(RalphgenError):
     exit_code = 2
 
 
+class UntrustedError(RalphgenError):
+    """A project would run something that the user has not trusted on this machine."""
+
+    exit_code = 2
+
+
 class EditedError(ProjectError):
     """Generated files were edited by hand, so that writing would lose work."""
 

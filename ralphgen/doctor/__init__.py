@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.emit.clients import CLIENTS, GATE_FILES, ClientEntries, has_gate
 from ralphgen.emit.connected import all_entries, client_file
-from ralphgen.emit.write import TRUST_EDITED, UntrustedError, compare
+from ralphgen.emit.write import TRUST_EDITED, compare
 from ralphgen.environment import INTERPRETER_OPTIONS, PYTHON_VARIABLE, base_interpreter
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import environment_for
 from ralphgen.environment.program import server_lock
-from ralphgen.errors import ProjectError, RalphgenError, counted
+from ralphgen.errors import ProjectError, RalphgenError, UntrustedError, counted
 from ralphgen.files import whole_text
 from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import VERSION, read_state

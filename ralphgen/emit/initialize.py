@@ -33,6 +33,7 @@ from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.database import ENDS, is_sqlite, open_database
 from ralphgen.project.inspect import FACTS, is_recorded, no_database_error, refuse_other_schemas
+from ralphgen.project.lookup import refuse_linked
 from ralphgen.project.root import (
     FOLDER,
     DatabasePlace,
@@ -97,6 +98,7 @@ def initialize(
         raise ProjectError(
             text, 'create one with "git worktree add main", then run the command there'
         )
+    refuse_linked(str(root))
     with removed_on_refusal(root, options.kits):
         _make_folder(root, path)
         _initialize(root, options, say, agree, ask, enable, rows_of)

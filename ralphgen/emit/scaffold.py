@@ -24,6 +24,7 @@ from ralphgen.ledger.tables import definition, now, statements
 from ralphgen.planning import ServerPlan
 from ralphgen.project.config import FILE, config_lock, config_model
 from ralphgen.project.database import FileSnapshot, connected, first_line
+from ralphgen.project.git import refuse_foreign_link
 from ralphgen.project.inspect import RecipeFile, settings_models
 from ralphgen.project.root import (
     FOLDER,
@@ -688,6 +689,7 @@ def write_setup_files(root: Path, kits: Iterable[str]) -> list[str]:
     for relative, text in files.items():
         path = root / relative
         if not _is_there(path):
+            refuse_foreign_link(root, path)
             put(path, text)
             written.append(relative)
     return written

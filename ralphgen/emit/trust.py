@@ -20,8 +20,8 @@ from typing import Any
 
 from ralphgen import __version__
 from ralphgen.emit.delegation import read_delegation, texts_at, verified_commits
-from ralphgen.emit.write import UntrustedError, refuse_edited
-from ralphgen.errors import ProjectError, RalphgenError, plain
+from ralphgen.emit.write import refuse_edited
+from ralphgen.errors import ProjectError, RalphgenError, UntrustedError, plain
 from ralphgen.files import MANIFEST, MARK, digest, files_by_suffix
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS, read_settings
@@ -57,6 +57,7 @@ from ralphgen.project.git import (
     has_objects_of,
     has_outward_link,
     recorded_texts,
+    refuse_foreign_link,
     settings_of,
     staged_texts,
 )
@@ -768,19 +769,6 @@ def accept_database(root: Path, ask: Ask | None) -> None:
     mine = [item for item in new if not is_brought and _is_own(root, item, record, None)]
     asked = ask if ask is not None else lambda _shown: mine == new
     require_trust(root, new, asked if not is_below_launch() else lambda _shown: False)
-
-
-def refuse_foreign_link(root: Path, place: Path) -> None:
-    """Raise `UntrustedError` for a place in the project that a link leads out of it.
-
-    A link that git does not have is the user's own, in a folder that was accepted.
-    """
-    real, home = Path(os.path.realpath(place)), Path(os.path.realpath(root))
-    named = Path(os.path.normpath(Path.cwd() / place))
-    is_inside = real.is_relative_to(home) or not named.is_relative_to(root)
-    if is_inside or (read_record(root).is_of_folder and not has_outward_link(root, place)):
-        return
-    raise UntrustedError(f'"{place}" leads out of the project, to "{real}"', "remove the link")
 
 
 def record_items(root: Path, items: Sequence[TrustItem], *, marks: bool = False) -> str:

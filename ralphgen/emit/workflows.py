@@ -25,14 +25,22 @@ from ralphgen.emit.trust import (
 )
 from ralphgen.emit.write import (
     Drift,
-    UntrustedError,
     Written,
     compare,
     diff,
     finish_interrupted,
     write,
 )
-from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError, Say, counted, plain
+from ralphgen.errors import (
+    EditedError,
+    Problem,
+    ProjectError,
+    RalphgenError,
+    Say,
+    UntrustedError,
+    counted,
+    plain,
+)
 from ralphgen.files import MANIFEST, put, whole_text
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS, read_settings

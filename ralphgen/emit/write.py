@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path, PurePosixPath
 
-from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError
+from ralphgen.errors import EditedError, Problem, ProjectError, UntrustedError
 from ralphgen.files import (
     COMMIT,
     MANIFEST,
@@ -485,12 +485,6 @@ def _drop_bytecode(target: Path) -> None:
 
 
 TRUST_EDITED = "--trust-edited"
-
-
-class UntrustedError(RalphgenError):
-    """A project would run something that the user has not trusted on this machine."""
-
-    exit_code = 2
 
 
 def refuse_edited(folder: Path) -> None:

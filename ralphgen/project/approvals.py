@@ -145,12 +145,13 @@ def add_to_record(
         descriptor = _lock(folder)
         try:
             kept = read_record(root)
+            is_new = marks and not kept.is_of_folder  # settings of another folder do not count
             facts = {
                 "project": home_of(str(root)),
-                "mark": kept.mark if kept.is_of_folder or not marks else _new_mark(root),
+                "mark": _new_mark(root) if is_new else kept.mark,
                 "authority": _newest(kept.authority, authority),
                 "content": _newest(kept.content, content),
-                "settings": {**kept.settings, **(settings or {})},
+                "settings": {**({} if is_new else kept.settings), **(settings or {})},
             }
             text = json.dumps(facts, indent=2) + "\n"
             replace_file(path, text.encode(), mode=0o600)

@@ -39,6 +39,7 @@ from ralphgen.files import (
     files_by_suffix,
     linkless_bytes,
 )
+from ralphgen.project.git import refuse_foreign_link
 from ralphgen.project.model import PolicyRule, Structured
 from ralphgen.project.root import CONFIG, FOLDER, KNOWN_AGENTS, DatabasePlace
 from ralphgen.project.toml import TomlFile, expecting, read_toml
@@ -951,9 +952,11 @@ def config_lock(root: Path) -> Iterator[None]:
 
     This is the lock of the generated directory: `write` waits for it too, so do not call it inside.
     Take the locks of the database inside, never around it. Raises `ProjectError` if another process
-    holds it too long, or if the directory cannot be written.
+    holds it too long, or if the directory cannot be written, and `UntrustedError` for a config that
+    a link leads out of the project.
     """
     folder = root / FOLDER
+    refuse_foreign_link(root, root / FILE)
     with explained(folder, "written"), exclusive(folder):
         yield
 

@@ -8,7 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.errors import UntrustedError
 from ralphgen.files import MANIFEST, digest, manifest_entries, parse_manifest
+from ralphgen.project.approvals import read_record
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.files import read_file
 from ralphgen.runtime.files.git import ATTRIBUTES, GitResult, parse_settings, run_git
@@ -232,6 +234,19 @@ def has_outward_link(root: Path, path: Path) -> bool:
             if not is_inner and top is not None and (top == Path() or _has_blob(top, [target])):
                 return True
     return False
+
+
+def refuse_foreign_link(root: Path, place: Path) -> None:
+    """Raise `UntrustedError` for a place in the project that a link leads out of it.
+
+    A link that git does not have is the user's own, in a folder that was accepted.
+    """
+    real, home = Path(os.path.realpath(place)), Path(os.path.realpath(root))
+    named = Path(os.path.normpath(Path.cwd() / place))
+    is_inside = real.is_relative_to(home) or not named.is_relative_to(root)
+    if is_inside or (read_record(root).is_of_folder and not has_outward_link(root, place)):
+        return
+    raise UntrustedError(f'"{place}" leads out of the project, to "{real}"', "remove the link")
 
 
 def has_loose_link(path: Path) -> bool:

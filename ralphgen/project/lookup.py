@@ -68,7 +68,16 @@ def _root_of_session(home: str) -> str | None:
         return None
 
 
+def refuse_linked(folder: str) -> None:
+    """Raise `ProjectError` if the `.ralph` of a folder is a link, to keep writes out of it."""
+    if os.path.islink(place := os.path.join(folder, ".ralph")):
+        from ralphgen.errors import ProjectError
+
+        raise ProjectError(f'"{place}" is a link, expected a folder', f'rm "{place}"')
+
+
 def _is_project(folder: str) -> bool:
+    refuse_linked(folder)
     return os.path.isdir(os.path.join(folder, ".ralph"))
 
 

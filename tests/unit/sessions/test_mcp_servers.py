@@ -25,8 +25,7 @@ from persona_servers import (
 
 from ralphgen.emit.trust import discipline_items
 from ralphgen.emit.workflows import checked
-from ralphgen.emit.write import UntrustedError
-from ralphgen.errors import ProjectError
+from ralphgen.errors import ProjectError, UntrustedError
 from ralphgen.project.config import Config
 from ralphgen.project.root import SESSIONS
 

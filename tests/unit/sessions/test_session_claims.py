@@ -13,8 +13,7 @@ from held_tasks import claim_task, comments, held_on, leave, row, status
 from making_sessions import opened
 
 from ralphgen.emit.workflows import regenerate
-from ralphgen.emit.write import UntrustedError
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import ProjectError, UntrustedError, UsageError
 from ralphgen.project.root import SESSIONS, database_place
 from ralphgen.sessions.claims import (
     NOT_MADE,

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen
+from trusting import add
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +52,40 @@ def test_a_link_that_leads_out_is_refused(
     assert "a link" in done.stderr or "leads out of the project" in done.stderr
     assert "private" not in done.stdout
     assert before == files_of(outside)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("init", "--kit", "dela", "--no-install"), ("tools", "add", "own"), ("init", "--no-install")],
+)
+def test_no_command_writes_the_settings_of_another_project(
+    clone: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    add(clone, "CREATE TABLE own (id INTEGER PRIMARY KEY, name TEXT)")
+    (clone / "Cargo.toml").write_text('[package]\nname = "x"\n', encoding="utf-8")
+    config = clone / ".ralph/ralphgen.toml"
+    config.replace(tmp_path / "other.toml")
+    config.symlink_to(tmp_path / "other.toml")
+    before = (tmp_path / "other.toml").read_bytes()
+    done = ralphgen(*words, "--project", clone)
+
+    assert (2, True) == (done.returncode, "leads out of the project" in done.stderr), done.stderr
+    assert before == (tmp_path / "other.toml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "words", [("init", "--no-install"), ("status",), ("trust", "--yes"), ("serve", "ralph")]
+)
+def test_no_command_enters_a_linked_folder_of_ralphgen(
+    clone: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (clone / ".ralph").rename(tmp_path / "outside")
+    (clone / ".ralph").symlink_to(tmp_path / "outside")
+    before = files_of(tmp_path / "outside")
+    done = ralphgen(*words, "--project", clone)
+
+    assert (1, True) == (done.returncode, '.ralph" is a link' in done.stderr), done.stderr
+    assert before == files_of(tmp_path / "outside")
 
 
 def test_the_users_own_link_is_followed(own: Path, tmp_path: Path) -> None:
