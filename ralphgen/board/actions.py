@@ -31,7 +31,7 @@ from ralphgen.board.text import (
     query_of,
     wants_json,
 )
-from ralphgen.emit.trust import check_items, require_trust
+from ralphgen.emit.trust import require_trust, run_check_items
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows
@@ -454,7 +454,8 @@ class TaskActions:
 
     def check(self, task: int, _: Form) -> ActionResult:
         """Begin to run the checks of a task, and close it if they pass."""
-        require_trust(self.root, check_items(read_settings(self.root).done), lambda _shown: False)
+        done = read_settings(self.root).done
+        require_trust(self.root, run_check_items(done, self.root), lambda _shown: False)
 
         def check() -> ActionResult:
             with self._tools(RUN_CHECKS) as (tools, _session):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ralphgen.agents.calls import from_json, from_words, open_server, typed
 from ralphgen.errors import RalphgenError, UsageError, plain
-from ralphgen.project.root import project_place
+from ralphgen.project.root import ProjectPlace, project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.console import say
@@ -14,6 +14,7 @@ from ralphgen.terminal.console import say
 VALUED = ("--recipe", "--task", "--feature", "--discipline", "--project", "-C", "--json")
 HELP = 'see "ralphgen call --help"'
 REFUSED = 1
+RUN_CHECKS = "ralph:run_checks"
 
 
 def call(words: Sequence[str]) -> int:
@@ -37,6 +38,8 @@ def _call(words: Sequence[str]) -> int:
         raise UsageError(text, hint)
     fixed = _fixed(given, options)
     place = project_place(Path(options.get("--project") or options.get("-C", "")))
+    if named == RUN_CHECKS:
+        _require_checked_files(place)
     with open_server(
         place, kit, tool, _request(options), trust_edited=trust_edited, say=say
     ) as server:
@@ -52,6 +55,16 @@ def _call(words: Sequence[str]) -> int:
         return REFUSED
     print(answer.text)
     return 0
+
+
+def _require_checked_files(place: ProjectPlace) -> None:
+    """Ask for trust in the checks and the build files that they may run."""
+    from ralphgen.cli.trust import confirm_trust
+    from ralphgen.emit.trust import require_trust, run_check_items
+    from ralphgen.kits.registry import read_settings
+
+    items = run_check_items(read_settings(place.root).done, place.work_tree)
+    require_trust(place.root, items, confirm_trust)
 
 
 def _read(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:

@@ -117,6 +117,7 @@ def _hook_answer(project: Path, request: Any, event: bytes, tries: int) -> dict[
         gate, count = Gate(place, request), Tries(place.root, _conversation(event))
         if gate.task is not None and gate.task_facts().status in CLOSED:
             return {}
+        gate.approved_rules(lambda _shown: False)
         if count.tree == gate.tree():
             return {"systemMessage": "not proved, and no file changed since the last try"}
         reason = "; ".join(gate.judge(lambda _shown: False, say).lacking)

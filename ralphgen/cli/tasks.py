@@ -532,17 +532,17 @@ def check(
     Passed checks prove the task while the files stay unchanged.
     """
     from ralphgen.cli.trust import confirm_trust
-    from ralphgen.emit.trust import check_items, require_trust
+    from ralphgen.emit.trust import require_trust, run_check_items
     from ralphgen.errors import ProjectError
     from ralphgen.kits.registry import read_settings
-    from ralphgen.project.root import project_root
+    from ralphgen.project.root import project_place
 
-    root = project_root(at.project)
-    done = read_settings(root).done
+    place = project_place(at.project)
+    done = read_settings(place.root).done
     if not done.checks:
         hint = 'add [[done.checks]] to .ralph/ralphgen.toml, then run "ralphgen regen"'
         raise ProjectError("no checks are configured", hint)
-    require_trust(root, check_items(done), confirm_trust)  # checks of a clone run programs
+    require_trust(place.root, run_check_items(done, place.work_tree), confirm_trust)
     answer = at.ask(RUN_CHECKS, task=task)
     if at.as_json:
         print_json(answer)

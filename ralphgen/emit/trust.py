@@ -91,7 +91,7 @@ from ralphgen.runtime.files.main_tree import (
     tree_top,
 )
 from ralphgen.runtime.processes.secrets import is_secret, masked_text
-from ralphgen.runtime.system import is_below_launch
+from ralphgen.runtime.system import is_below_launch, launched_session
 
 # Below `.ralph`: what ralphgen writes there while work is done.
 STATE_NAMES = frozenset(
@@ -587,11 +587,27 @@ def client_items(tree: Path) -> list[TrustItem]:
     return found
 
 
+def run_check_items(done: DoneSettings, tree: Path) -> list[TrustItem]:
+    """Return the checks, and the build files and scripts of a work tree that they may run.
+
+    An agent may run its own files: in its shell, only the checks count.
+    """
+    if launched_session():
+        return check_items(done)
+    paths = [path for path in _names_in(tree) if is_content(path) and not _is_instruction(path)]
+    files = _content_items_of(tree, _present(tree, paths)) if done.checks else []
+    return [*check_items(done), *files]
+
+
 def content_items(tree: Path) -> list[TrustItem]:
     """Return the files in a work tree that agents follow or run, one item each."""
+    return _content_items_of(tree, content_files(tree))
+
+
+def _content_items_of(tree: Path, files: Iterable[str]) -> list[TrustItem]:
     return [
         _whole_item(CONTENT, file, digest(data), f"agents follow or run {file}", str(tree / file))
-        for file in content_files(tree)
+        for file in files
         if (data := _data(tree / file)) is not None
     ]
 

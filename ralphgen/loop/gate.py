@@ -8,7 +8,7 @@ from typing import Any
 
 from ralphgen.agents.calls import open_server
 from ralphgen.agents.sandbox import current_rules, open_sandbox
-from ralphgen.emit.trust import Ask, check_items, require_trust
+from ralphgen.emit.trust import Ask, check_items, require_trust, run_check_items
 from ralphgen.errors import ProjectError, Say, UsageError, plain
 from ralphgen.files import decoded
 from ralphgen.kits.project import Project
@@ -183,12 +183,12 @@ class Gate:
 
         `ask` asks the user to trust the commands of the checks. Raises `UntrustedError` for a no.
         """
+        done = self.approved_rules(ask)
         tree = self.tree()
         is_clean = tree == self._gate_message("rev-parse", f"{self._head}^{{tree}}")
         if self._request.is_of_commit and not is_clean:
             raise UsageError("only a commit can be proved so: files differ", "commit them first")
         task = self.task_facts()
-        done = self._rules(ask)
         checks = checks_for(done, task.discipline)
         protected = self._protected(done)
         answer: dict[str, Any] = {"checks": []}
@@ -232,12 +232,21 @@ class Gate:
         except TreeError as error:
             raise ProjectError(str(error)) from error
 
-    def _rules(self, ask: Ask) -> Mapping[str, Any]:
-        """Return the rules on done, once the user trusts their commands."""
+    def approved_rules(self, ask: Ask) -> Mapping[str, Any]:
+        """Return the rules on done, once the user trusts their commands.
+
+        It comes before `tree`, which adds the user's own edits to git.
+        """
         if self._base is None and self._session:
             return self._context.get("done") or {"checks": ()}
         config = read_settings(self._place.root) if self._base is None else self._based()
-        require_trust(self._place.root, check_items(config.done), ask)
+        is_based = self._base is not None  # a job proves files that it does not trust
+        items = (
+            check_items(config.done)
+            if is_based
+            else run_check_items(config.done, self._place.work_tree)
+        )
+        require_trust(self._place.root, items, ask)
         rules = done_rules(config)
         return {"checks": ()} if rules is None else done_facts(rules)
 
