@@ -11,10 +11,10 @@ from ralphgen.planning.access import (
     CLAIMS,
     COMMANDS,
     LONGEST,
-    NOW,
     SERVICE,
     KitAccess,
     ledger_tables,
+    moment_sql,
     role_prefix,
     status_queries,
     untied_queries,
@@ -26,6 +26,7 @@ from ralphgen.rendering import rendered
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.postgresql.revocations import MADE
 from ralphgen.runtime.policy import Policy
+from ralphgen.runtime.tasks.claims import CLOSED, MOST
 from ralphgen.spelling import sql_name, sql_text
 
 # The ends of the blocks in the templates. A name that contains one would end its block early.
@@ -68,10 +69,12 @@ def access_sql(project: ProjectFacts, plan: ServerPlan) -> str:
         "sql/roles.sql.jinja",
         agents=sql_text(AGENTS),
         claims=has_ledger,
+        closed=CLOSED,
+        most=MOST,
         commands=COMMANDS,
         first_statuses=own.first_statuses,
         journaled=[table.name for table in tables if table.writes] if has_ledger else [],
-        now=NOW,
+        now=moment_sql,
         left_out=untied_queries(project, server, policy),
         places=[f"{table.text}::regclass" for table in tables],
         prefix=role_prefix(schema),

@@ -200,9 +200,16 @@ def _granted(uses: Sequence[Use]) -> Grants:
     return grants
 
 
-NOW = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
-"""The moment as claims have it, in SQL."""
+def moment_sql(ahead: str = "0") -> str:
+    """Return the SQL of the time so many seconds ahead, as claims have it."""
+    time = f"(clock_timestamp() + make_interval(secs => {ahead}))"
+    return f"to_char({time} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+
+
 ENDING = "UPDATE (ended, outcome)"
+CLAIMING = (
+    "UPDATE (session, token, taken, expires, host, boot, namespace, pid, started, began, attempts)"
+)
 PRIVATE = (
     "ralphgen_journal",
     "ralphgen_unfinished",
@@ -230,7 +237,7 @@ def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
         ],
     }
     ours = "ralphgen_claims.session = own.session AND ralphgen_claims.task_id = own.task_id"
-    free = f"(ralphgen_claims.session IS NULL OR ralphgen_claims.expires < {NOW})"
+    free = f"(ralphgen_claims.session IS NULL OR ralphgen_claims.expires < {moment_sql()})"
     rows = conditions([use for use in uses if use.table == CLAIMS], "UPDATE")
     released = [f"{condition} AND ralphgen_claims.session IS NULL" for condition in rows]
     claims: Policies = {
@@ -259,7 +266,7 @@ def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
         secured(
             schema, "ralphgen_sessions", [(f"SELECT, {ENDING}", [AGENTS])], ended, writer=LOGIN
         ),
-        secured(schema, CLAIMS, [("SELECT, UPDATE", [AGENTS])], claims, writer=LOGIN),
+        secured(schema, CLAIMS, [(f"SELECT, {CLAIMING}", [AGENTS])], claims, writer=LOGIN),
         *(secured(schema, name, [], {}) for name in PRIVATE),
     ]
 

@@ -326,9 +326,10 @@ def _row(schema: str, name: str, facts: Mapping[str, Any], expires: datetime) ->
         "task_id": "NULL" if facts["task_id"] is None else str(int(facts["task_id"])),
         "feature": _text(facts["feature"]),
         "discipline": _text(facts["target_discipline"]),
-        "token": "NULL" if "claim" not in facts else str(int(facts["claim"]["token"])),
         "expires": sql_text(expires.isoformat()),
     }
+    if "claim" in facts:
+        values |= {key: str(int(facts["claim"][key])) for key in ("token", "lease")}
     return (
         f"INSERT INTO {sql_name(schema)}.{LOGINS} ({', '.join(values)}) "
         f"VALUES ({', '.join(values.values())})"

@@ -360,6 +360,8 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("features", "own feature"): "{row}.name = own.feature",
     ("disciplines", "own discipline"): "{row}.name = own.discipline",
 }
+# What is left of the claim on a deleted task, whose id a new one may get.
+GONE = " AND NOT EXISTS (SELECT FROM {schema}.tasks AS one WHERE one.id = {row}.task_id)"
 FILES = {"append_learning": LEARNINGS, "append_progress": PROGRESS}  # whose entries a tool adds
 MASKED = (("disciplines", "mcp_servers"),)  # what tools show of it has no secrets
 
@@ -442,6 +444,8 @@ def _uses(
                 rows = of_own_rows(recipe, rules, _own_rows(schema, write.table, rules))
                 if rows is not None and write.table == KEPT:
                     rows += f" AND {KEPT}.file = {sql_text(FILES[tool])}"
+                elif rows is not None and write.table == CLAIMS and tool != "set_task_status":
+                    rows += GONE.format(row=sql_name(CLAIMS), schema=sql_name(schema))
                 if rows is not None:
                     yield Use(name, tool, write.command, write.table, columns, rows)
 

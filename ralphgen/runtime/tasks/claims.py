@@ -38,6 +38,7 @@ UNRELEASED = f"SELECT {COLUMNS} FROM ralphgen_claims WHERE session IS NOT NULL"
 _LAST = f"{UNRELEASED} ORDER BY coalesce(expires, '') DESC LIMIT ?"
 _PLACES = ", ".join("?" * len(COLUMNS.split()))
 _TAKEN = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS.split(", ")[1:])
+MOST = 2**63 - 1  # in a column
 _NOBODY = (None, None, None, None, None)  # host, boot, namespace, pid and start of no process
 BLOCKED, PENDING, IN_PROGRESS = "blocked", "pending", "in_progress"
 CLOSED = (*MET, BLOCKED)
@@ -207,8 +208,8 @@ def take(
         raise HeldError(old)
     if (merge := waiting_merge(database, task)) is not None:
         raise MergingError(task, merge)
-    token = 1 if old is None else old.token + 1
-    attempts = 0 if old is None else old.attempts + (old.session is not None)
+    token = 1 if old is None else old.token % MOST + 1
+    attempts = 0 if old is None else min(old.attempts + (old.session is not None), MOST)
     began = moment() if in_progress else None
     values = (task, session, token, moment(), moment(lease), *_this_process(), began, attempts)
     database.change(
@@ -299,16 +300,17 @@ def release(
     """
     names = ("taken", "expires", "host", "boot", "namespace", "pid", "started", "began")
     emptied = ", ".join(f"{name} = NULL" for name in ("session", *names))
-    sql = f"UPDATE ralphgen_claims SET {emptied}, token = token + ? WHERE task_id = ?"
+    token = f"token % {MOST} + 1" if fence else "token"
+    sql = f"UPDATE ralphgen_claims SET {emptied}, token = {token} WHERE task_id = ?"
     owner = "session IS NOT NULL" if session is None else "session = ?"
-    values = [int(fence), task, *([] if session is None else [session])]
+    values = [task, *([] if session is None else [session])]
     return database.change(f"{sql} AND {owner}", values) > 0
 
 
 def add_attempt(database: Database, task: int) -> int:
     """Count an attempt that ended without closing the task; return the new number."""
-    sql = "UPDATE ralphgen_claims SET attempts = attempts + 1 WHERE task_id = ?"
-    database.change(sql, [task])
+    sql = "UPDATE ralphgen_claims SET attempts = attempts + 1 WHERE task_id = ? AND attempts < ?"
+    database.change(sql, [task, MOST])
     claim = claim_of(database, task)
     return 0 if claim is None else claim.attempts
 

@@ -71,12 +71,13 @@ def move(
     notes: list[str] = []
     if look is not None and not is_done(old):
         notes = prove(database, tables, actor, task, look, advice, because)
-    follow_status(database, tables, actor, task, new, force=force())
     if old == BLOCKED != new and tables.ledger:
         from .comments import withdraw
 
         withdraw(database, actor, task)
     set_status(database, tables.tasks, task, (old, new), date=today(), reason=reason)
+    # A session's login may write to its task only with its claim, or after it has closed the task.
+    follow_status(database, tables, actor, task, new, force=force())
     answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
     if notes:
         answer["told"] = notes

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from command_line import ralphgen, ran, run_sql
 from driving import Driver, connected, query, quiet
-from held_tasks import claim_task, comments, held_project, leave, row, status
+from engines import ENGINES
+from held_tasks import claim_task, comments, held_on, held_project, leave, row, status
 from making_sessions import client_of, opened
 
 from ralphgen.sessions.claims import end_claim, hand_over
@@ -123,6 +124,21 @@ def test_the_user_needs_force_for_a_held_task_and_agents_have_none(root: Path) -
 
     force(root, "skipped")
     assert ("skipped", None) == (status(root, 2), claim(root, "session"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_largest_token_is_repaired_by_force(engine: str, tmp_path: Path) -> None:
+    most = "UPDATE ralphgen_claims SET token = 9223372036854775807, attempts = 9223372036854775807"
+    with held_on(engine, tmp_path / "p") as root:
+        claim_task(root, 2)
+        run_sql(root, most)
+        force(root)
+        assert (None, 1, 0) == row(root, 2)
+        run_sql(root, f"{most}, session = NULL")
+        again = claim_task(root, 2)
+        assert (again.session_id, 1, 2**63 - 1) == row(root, 2)
+        assert "blocked" == end_claim(again, "open")
+        assert (None, 2, 2**63 - 1) == row(root, 2)
 
 
 def test_the_user_resets_attempts_by_setting_a_task_pending(root: Path) -> None:

@@ -15,6 +15,7 @@ from walls import Walled, refused, run
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
+from ralphgen.runtime.tasks.claims import moment
 
 pytestmark = needs_postgresql
 ROLES = """
@@ -330,6 +331,94 @@ def test_no_task_of_others_is_claimed(walled: Walled) -> None:
             sql = f"UPDATE ralphgen_claims SET {change}"  # affects only its own claim
             assert 1 == connection.execute(sql.encode()).rowcount
         connection.rollback()
+
+
+def test_the_guard_sets_the_times_of_a_claim(walled: Walled) -> None:
+    claim = "INSERT INTO ralphgen_claims (task_id, session, token, attempts) VALUES"
+    walled.run(f"DELETE FROM ralphgen_claims; {claim} (1, 'test', 1, 2), (2, NULL, 1, 2)")
+    with walled.login("task_execution", task=1, token=1) as dsn:
+        changes = "expires = '9999', taken = '9999', began = '9999', pid = 1, host = 'h'"
+        run(dsn, f"UPDATE ralphgen_claims SET {changes} WHERE task_id = 1")
+        ((expires, taken, began),) = walled.run(
+            "SELECT expires, taken, began FROM ralphgen_claims WHERE task_id = 1"
+        )
+        assert moment(890) < expires <= moment(900)
+        assert taken is None
+        assert moment(-60) < began <= moment()
+        for change in (
+            "attempts = 0",
+            "token = 2",
+            "pid = 9223372036854775807",
+            "host = repeat('h', 2000)",
+            "session = NULL, attempts = 0",
+            "session = NULL, token = 9223372036854775807",
+        ):
+            sql = f"UPDATE ralphgen_claims SET {change} WHERE task_id = 1"
+            assert "does not have the claim" in refused(dsn, sql), change
+        assert "permission denied" in refused(dsn, "UPDATE ralphgen_claims SET task_id = 9")
+        run(dsn, "UPDATE ralphgen_claims SET session = NULL, host = 'h' WHERE task_id = 1")
+    row = "SELECT session, token, attempts, concat(taken, expires, host, pid, began) "
+    assert [(None, 1, 2, "")] == walled.run(f"{row} FROM ralphgen_claims WHERE task_id = 1")
+    walled.run("DELETE FROM ralphgen_claims")
+
+
+def test_who_creates_tasks_changes_no_claim_on_an_existing_task(walled: Walled) -> None:
+    claim = "INSERT INTO ralphgen_claims (task_id, session, token, attempts) VALUES"
+    values = "(1, NULL, 1, 2), (2, 'gone', 1, 2), (77, NULL, 1, 2)"
+    walled.run(f"DELETE FROM ralphgen_claims; {claim} {values}")
+    poison = "token = 9223372036854775807, attempts = 3 WHERE session IS NULL"
+    with walled.login("braindump") as dsn:
+        assert "does not have the claim" in refused(dsn, f"UPDATE ralphgen_claims SET {poison}")
+        for change in ("session = NULL, token = 2", "session = NULL, attempts = 0"):
+            sql = f"UPDATE ralphgen_claims SET {change} WHERE task_id < 77"
+            assert "" == refused(dsn, sql), change
+        run(dsn, "UPDATE ralphgen_claims SET attempts = 0")  # what a new task 77 would have
+    found = walled.run("SELECT task_id, attempts FROM ralphgen_claims ORDER BY task_id")
+    assert [(1, 2), (2, 2), (77, 0)] == found
+    walled.run("DELETE FROM ralphgen_claims")
+
+
+def test_a_session_that_released_an_open_task_writes_nothing_to_it(walled: Walled) -> None:
+    claim = "INSERT INTO ralphgen_claims (task_id, session, token) VALUES"
+    walled.run(f"DELETE FROM ralphgen_claims; {claim} (1, 'test', 7)")
+    walled.run("UPDATE tasks SET status = 'in_progress' WHERE id = 1")
+    status = "UPDATE tasks SET status = 'blocked' WHERE id = 1"
+    comment = "INSERT INTO task_comments (task_id, author, body) VALUES (1, 'x', 'y')"
+    with walled.login("task_execution", task=1, token=7) as dsn:
+        run(dsn, "UPDATE ralphgen_claims SET session = NULL WHERE task_id = 1")
+        assert "" == refused(dsn, status)
+        assert "row-level" in refused(dsn, comment)
+        walled.run(status)
+        with psycopg.connect(dsn) as connection:  # the session has closed it, and may reopen it
+            assert 1 == connection.execute(comment.encode()).rowcount
+            connection.rollback()
+    walled.run("DELETE FROM ralphgen_claims")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("ends", ["done", "blocked"])
+def test_the_server_of_a_claimed_session_closes_and_reopens_with_its_login(
+    walled: Walled, ends: str
+) -> None:
+    claim = "INSERT INTO ralphgen_claims (task_id, session, token) VALUES"
+    walled.run(f"DELETE FROM ralphgen_claims; {claim} (1, 'test', 7)")
+    walled.run("UPDATE tasks SET status = 'pending' WHERE id = 1")
+    own = {"task": 1, "token": 7, "lease": 60, "kept": False}
+    with (
+        walled.login("task_execution", task=1, token=7) as dsn,
+        connected(
+            walled.root, "task_execution", env={VARIABLE: dsn}, task_id=1, claim=own
+        ) as server,
+    ):
+        session = "SELECT session, token, pid IS NULL FROM ralphgen_claims WHERE task_id = 1"
+        for _ in range(2):
+            server.call("set_task_status", status="in_progress", summary="Begun.")
+            assert [("test", 7)] == [row[:2] for row in walled.run(session)]
+            reason = {"reason": "No stone."} if ends == "blocked" else {}
+            server.call("set_task_status", status=ends, summary="Ended.", **reason)
+            assert [(None, 7, True)] == walled.run(session)
+            server.call("add_task_comment", body="Later.")
+    walled.run("DELETE FROM ralphgen_claims")
 
 
 LOST = {
