@@ -3,8 +3,8 @@
 The revert lands first, and then one transaction undoes the rows, records the verdict and sets the
 status of the task. A failing check therefore leaves everything unchanged. If the process is killed
 between the two, the branch has the revert and the task is still done: no loop starts it again, and
-the next undo of the session finds the revert by its trailer and does the rows alone. It finds the
-verdict if there is nothing left to do.
+the next undo of the session finds the revert and does the rows alone. It finds the verdict if there
+is nothing left to do.
 """
 
 import re
