@@ -179,6 +179,7 @@ def _undo_work(root: Path, session: str, then: str, onto: str, *, dry_run: bool,
     from ralphgen.cli.trust import confirm_trust
     from ralphgen.emit.trust import hidden_in
     from ralphgen.errors import ProjectError
+    from ralphgen.kits.registry import read_settings
     from ralphgen.loop.revert import preview, then_of, undo_work
     from ralphgen.terminal.console import agrees
 
@@ -193,7 +194,9 @@ def _undo_work(root: Path, session: str, then: str, onto: str, *, dry_run: bool,
             raise typer.Exit(1)
         done = undo_work(root, session, then=status, onto=onto, say=say, ask=confirm_trust)
         files = f"{_redo(root, found.target, done.revert)}, then " if done.revert else ""
-        say(f"undid the work; to redo it: {files}ralphgen undo {done.rows.session}")
+        has_checks = found.task is not None and read_settings(root).done.checks
+        check = f"ralphgen task check {found.task} && " if has_checks else ""
+        say(f"undid the work; to redo it: {files}{check}ralphgen undo {done.rows.session}")
         if not done.revert:
             say("files are unchanged: see git")
     if found.rows.has_remainder:

@@ -562,7 +562,8 @@ def test_the_command_lists_what_it_undoes_and_keeps(project: Project) -> None:
     done = project.command("s1", "--code", "--then", "pending", "--yes")
     assert 0 == done.returncode, done.stderr
     assert f'reverted {merge[:12]} on "{project.branch}" as {base(root)[:12]}' in done.stderr
-    assert f"to redo it: git revert {base(root)[:12]}, then ralphgen undo undo-" in done.stderr
+    redo = f"git revert {base(root)[:12]}, then ralphgen task check 1 && ralphgen undo undo-"
+    assert f"to redo it: {redo}" in done.stderr
     assert "pending" == project.status(1)
 
     again = project.command("s1", "--code", "--yes")
@@ -581,10 +582,15 @@ def test_the_command_that_redoes_an_undo_reverts_on_the_branch_of_the_revert(
     short = git(root, "rev-parse", "--short=12", target).strip()
 
     redo = f"git switch {target} && git revert {short}"
-    assert f"to redo it: {redo}, then ralphgen undo undo-" in done.stderr
+    commands = f"{redo}, then ralphgen task check 1 && ralphgen undo undo-"
+    assert f"to redo it: {commands}" in done.stderr
     for command in f"{redo} --no-edit".split(" && "):
         git(root, *command.split()[1:])
     assert (root / "good-1").exists()
+    undo = done.stderr.partition("ralphgen task check 1 && ralphgen undo ")[2].split()[0]
+    for typed in (("task", "check", "1"), ("undo", undo, "--yes")):
+        ran(*typed, "--project", root)
+    assert "done" == project.status(1)
 
     git(root, "switch", "--quiet", "other")
     git(root, "worktree", "add", "--quiet", str(tmp_path / "tree"), target)
