@@ -1,37 +1,320 @@
-"""The inbox: last night in one strip, and the items that need the user, in groups."""
+"""The inbox: the nights in one strip, and the items that need the user, in groups."""
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from ralphgen.board.charts import Picture, SessionSpan, timeline
 from ralphgen.board.diff import LINE, ChangedFile, merged_files
+from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.live import LOOPS, Board, has_tables_alone, in_thread, read_claims
-from ralphgen.board.nights import Night, cost_of, is_finished, loop_spans, nights, working_sessions
-from ralphgen.board.render import Desk
+from ralphgen.board.render import Desk, local
 from ralphgen.board.text import line, moment, query_of
-from ralphgen.board.troubles import SETTINGS, troubles, unreadable
+from ralphgen.doctor import CheckResult
+from ralphgen.emit import workflows
 from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.exchange.branch import rows_behind
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows, reading_rows
-from ralphgen.ledger.record import SessionRecord, newest_sessions
+from ralphgen.ledger.record import RecordReader, SessionRecord, newest_sessions
+from ralphgen.loop.cost import Costs
 from ralphgen.loop.git import Git
-from ralphgen.loop.trees import BRANCH
+from ralphgen.loop.record import read_events, stored_loops
+from ralphgen.loop.trees import BRANCH, changed_in, users_checkout
 from ralphgen.project.database import open_database
 from ralphgen.project.schema import column_names
 from ralphgen.runtime.engine.ledger import DONE, RECORDED
-from ralphgen.runtime.tasks.claims import BLOCKED, IN_PROGRESS, PENDING
+from ralphgen.runtime.tasks.claims import BLOCKED, IN_PROGRESS, PENDING, is_live
 from ralphgen.runtime.tasks.status import OVERRULED
-from ralphgen.sessions.claims import NO_ATTEMPT, next_tasks
+from ralphgen.sessions.claims import ASKED, NO_ATTEMPT, next_tasks
+
+GAP = timedelta(hours=6)  # between two nights
+DAY = timedelta(days=1)
+WEEK = 7  # days
+LATE, EARLY = 20, 6  # hours of a night
+TAIL = 64 * 1024  # bytes of a loop's last events
+
+
+class LoopSpan(NamedTuple):
+    """The time of a loop, its budget in US dollars, and whether it wrote that it stopped."""
+
+    begin: datetime
+    end: datetime
+    budget: float | None = None
+    is_running: bool = False
+    has_stopped: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """Sessions without a long gap, oldest first; `median` is of their known costs.
+
+    `kinds` are the outcomes by session, as in `charts.OUTCOMES`. `done` are the finished tasks, and
+    `left` the others that were worked on.
+    """
+
+    begin: datetime
+    end: datetime
+    sessions: tuple[SessionRecord, ...]
+    kinds: Mapping[str, str]
+    done: frozenset[int]
+    left: frozenset[int]
+    cost: str
+    median: float | None
+    budget: float | None
+    is_running: bool
+
+    def name(self, now: datetime | None = None) -> str:
+        """Return its name at a local time, such as `Last night`."""
+        now = now or datetime.now(UTC).astimezone()
+        begin, end = (one.astimezone(now.tzinfo) for one in (self.begin, self.end))
+        is_night = begin.date() < end.date() or begin.hour >= LATE or end.hour < EARLY
+        if self.is_running or (is_night and now - end < DAY):
+            return "So far" if self.is_running else "Last night"
+        days = (now.date() - end.date()).days
+        usual = f"{end:%A}" if days < WEEK else f"{end:%d %b}"
+        return {0: "Today", 1: "Yesterday"}.get(days, usual)
+
+    def picture(self, titles: Mapping[int, str]) -> Picture:
+        """Return its sessions on a time axis."""
+        spans = [
+            SessionSpan(
+                f"#{one.task_id} {titles.get(one.task_id, '')}" if one.task_id else one.recipe,
+                begun.astimezone(),
+                local(one.ended),
+                self.kinds[one.session_id],
+            )
+            for one in self.sessions
+            if (begun := moment(one.started)) is not None
+        ]
+        return timeline(spans, self.begin.astimezone(), self.end.astimezone())
+
+
+def nights(
+    sessions: Iterable[SessionRecord],
+    loops: Sequence[LoopSpan] = (),
+    active: Collection[str] = (),
+    merging: Collection[int] = (),
+) -> tuple[Night, ...]:
+    """Return the nights of some sessions, the newest first.
+
+    A night ends before a gap, unless one loop spans it. `active` are the sessions at work, and
+    `merging` the tasks in the merge queue.
+    """
+    found: list[list[SessionRecord]] = []
+    end = datetime.min.replace(tzinfo=UTC)
+    timed = ((begun, one) for one in sessions if (begun := moment(one.started)) is not None)
+    for begun, one in sorted(timed, key=lambda pair: pair[0]):
+        is_one = begun - end < GAP or any(loop.begin <= end <= begun <= loop.end for loop in loops)
+        if not (found and is_one):
+            found.append([])
+            end = begun
+        found[-1].append(one)
+        end = max(end, moment(one.ended) or begun)
+    return tuple(_night(rows, loops, active, merging) for rows in reversed(found))
+
+
+def _night(
+    rows: Sequence[SessionRecord],
+    loops: Sequence[LoopSpan],
+    active: Collection[str],
+    merging: Collection[int],
+) -> Night:
+    times = [at for one in rows for text in (one.started, one.ended) if (at := moment(text))]
+    begin, end = min(times), max(times)
+    own = [loop for loop in loops if loop.begin <= end and loop.end >= begin]
+    kinds = {one.session_id: _kind(one, active, merging) for one in rows}
+    is_running = "run" in kinds.values() or any(loop.is_running for loop in own)
+    budgets = [loop.budget for loop in own if loop.budget is not None]
+    known = [one.cost_usd for one in rows if one.cost_usd is not None]
+    last = {one.task_id: kinds[one.session_id] for one in rows if one.task_id is not None}
+    return Night(
+        begin,
+        max(end, datetime.now(UTC)) if is_running else end,
+        tuple(rows),
+        kinds,
+        frozenset(task for task, kind in last.items() if kind == "done"),
+        frozenset(task for task, kind in last.items() if kind != "done"),
+        cost_of(rows, active),
+        median(known) if len(known) > 1 else None,
+        sum(budgets) if budgets and len(budgets) == len(own) else None,
+        is_running,
+    )
+
+
+def working_sessions(rows: RecordReader) -> frozenset[str]:
+    """Return the sessions that hold a task now."""
+    return frozenset(str(one.session) for one in read_claims(rows).values() if is_live(one))
+
+
+def costs_of(sessions: Iterable[SessionRecord]) -> Costs:
+    """Return what sessions cost together."""
+    return Costs.of({"cost_usd": s.cost_usd, "estimated_usd": s.estimated_usd} for s in sessions)
+
+
+def cost_of(sessions: Iterable[SessionRecord], active: Collection[str] = ()) -> str:
+    """Return what agents' sessions cost together, in words; empty without an ended one."""
+    return str(costs_of(one for one in sessions if one.agent and one.session_id not in active))
+
+
+def is_finished(session: SessionRecord) -> bool:
+    """Return whether the work of a session is in the base branch, or in the project's folder."""
+    return session.outcome == DONE and (session.merged is not None or session.worktree is None)
+
+
+def _kind(session: SessionRecord, active: Collection[str], merging: Collection[int]) -> str:
+    """Return the outcome of a session as pictures show it."""
+    if session.session_id in active:
+        return "run"
+    if is_finished(session) or (session.outcome == DONE and session.task_id in merging):
+        return "done"
+    if session.outcome == ASKED:
+        return "ask"
+    return "stop" if session.outcome in {DONE, BLOCKED, "failed", None} else "open"
+
+
+def loop_spans(root: Path) -> tuple[LoopSpan, ...]:
+    """Return the times of the loops with files here, the newest first."""
+    found = []
+    for loop in stored_loops(root):
+        events = read_events(loop, TAIL)
+        times = [at for one in events if (at := moment(one.get("time")))]
+        if times:
+            end = max([*times, datetime.now(UTC)]) if loop.running else max(times)
+            options = events[0].get("options")
+            budget = options.get("max_cost") if isinstance(options, dict) else None
+            number = float(budget) if isinstance(budget, int | float) else None
+            has_stopped = any(one["event"] == "stop" for one in events)
+            found.append(LoopSpan(times[0], end, number, loop.running, has_stopped))
+    return tuple(found)
+
+
+SETTINGS = "settings"  # the key of their trouble
+EDITED = "files were changed in "  # why a merge waits
+LONGEST = 500  # characters of a reason
+
+
+class Trouble(NamedTuple):
+    """A fault of the project that stops agents, with its remedy in words and a page for it."""
+
+    key: str
+    title: str
+    why: str
+    remedy: str
+    command: str = ""
+    address: str = "/project/health"
+
+
+def troubles(board: Board, waits: Sequence[tuple[str, str]]) -> tuple[Trouble, ...]:
+    """Return the faults that stop agents, the worst first; slow ones come when they are known.
+
+    `waits` are the reasons of waiting merges, with their branches.
+    """
+    loops = board.cached(LOOPS, loop_spans)
+    invalid = board.cached("matrix", unreadable)
+    has_settings = not any(one.key == SETTINGS for one in invalid)
+    failing = (one for one in board.findings or () if isinstance(one, CheckResult) and one.fix)
+    server = next((one for one in failing if one.subject == "server"), None)
+    found = [
+        board.soon("drift", outdated, "attention") if has_settings else None,
+        *invalid,
+        _failed(server) if server else None,
+        _waiting(board.root, waits, loops) if waits else None,
+        silent_end(loops),
+        board.soon("record", rows_lacking, "attention") if has_settings else None,
+    ]
+    return tuple(one for one in found if one is not None)
+
+
+def _failed(server: CheckResult) -> Trouble:
+    why = f"At the last diagnosis: {line(server.detail, LONGEST)}"
+    return Trouble("start", "The server does not start", why, line(server.fix, LONGEST))
+
+
+def outdated(root: Path) -> Trouble | None:
+    """Return the trouble of a server that differs from a newly generated one."""
+    title, command = "The server is out of date", "ralphgen regen"
+    remedy = "Regenerate the server, or undo the change. Sessions that start now get the old one."
+    try:
+        report = workflows.checked(root, say=lambda _: None)
+        why = report.summary() if report.drift else ""
+    except RalphgenError as error:
+        why, remedy = error.problems[0].text, line(error.problems[0].hint, LONGEST)
+        title, command = "The server cannot be generated", ""
+    except OSError as error:  # files that change meanwhile
+        title, why = "The server cannot be compared", str(error)
+    return Trouble("server", title, line(why, LONGEST), remedy, command) if why else None
+
+
+def unreadable(root: Path) -> list[Trouble]:
+    """Return the troubles of settings and disciplines that cannot be read."""
+    try:
+        found = read_disciplines(root)
+        problems, rows = found.problems, found.rows
+    except RalphgenError as error:
+        problems, rows = tuple(error.problems), ()
+    text = "; ".join(line(one.text) for one in problems)
+    hint = next((line(one.hint) for one in problems if one.hint), "Correct the settings")
+    wrong = [Trouble(SETTINGS, "The settings cannot be read", text, hint)] if problems else []
+    for row in (one for one in rows if one.problems):
+        title, first = f"The discipline {line(row.name)} cannot be read", row.problems[0]
+        address = f"/project/disciplines/{quote(row.name, safe='')}"
+        facts = (line(first.text), line(first.hint) or "Correct it on its page", "", address)
+        wrong.append(Trouble(f"discipline-{line(row.name)}", title, *facts))
+    return wrong
+
+
+def _waiting(
+    root: Path, waits: Sequence[tuple[str, str]], loops: Sequence[LoopSpan]
+) -> Trouble | None:
+    """Return the trouble of finished work that nothing merges."""
+    (reason, target), number = waits[0], len(waits)
+    waiting = "1 finished task waits" if number == 1 else f"{number} finished tasks wait"
+    title, remedy = f"{waiting} to be merged", "Merge now."
+    why = "" if any(one.is_running for one in loops) else reason or "No loop is running"
+    with suppress(RalphgenError):
+        tree = users_checkout(Git(root), target) if reason.startswith(EDITED) else None
+        if files := changed_in(tree) if tree else []:
+            title, why = f"Uncommitted changes hold up {target}", ", ".join(map(line, files[:3]))
+            remedy = f"{waiting} to be merged. Commit or stash your changes; then merge them."
+    command = "ralphgen merges run"
+    return Trouble("merges", title, why, remedy, command, "/agents") if why else None
+
+
+def silent_end(loops: Sequence[LoopSpan], now: datetime | None = None) -> Trouble | None:
+    """Return the trouble of a newest loop that ended lately without a word."""
+    last = loops[0] if loops else None
+    if last is None or last.is_running or last.has_stopped:
+        return None
+    if (now or datetime.now(UTC)) - last.end > DAY:
+        return None
+    title, why = "The last loop ended without a word", "Its process is gone, and it wrote no reason"
+    remedy = "Start agents again: they resume its tasks when the leases of its sessions end."
+    return Trouble("loop", title, why, remedy, "ralphgen loop", "/agents")
+
+
+def rows_lacking(root: Path) -> Trouble | None:
+    """Return the trouble of a branch of rows that lacks some."""
+    lacking: Sequence[str] = ()
+    with suppress(RalphgenError, OSError):  # commands report it
+        lacking = rows_behind(root) or ()
+    title = f"{len(lacking)} row{'s are' if lacking[1:] else ' is'} not on their branch"
+    remedy = "Write the rows to their branch, so that others get them."
+    facts = (", ".join(lacking[:3]), remedy, "ralphgen sync")
+    return Trouble("rows", title, *facts) if lacking else None
+
 
 MOST_SESSIONS = 2_000  # the newest ones count for nights and reviews
 REVIEWED = timedelta(days=30)  # older work needs no review

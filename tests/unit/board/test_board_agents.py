@@ -15,7 +15,7 @@ from driving import query
 from lifelines import until
 from loop_projects import LoopProject, wait_until_gone
 
-from ralphgen.board import starts
+from ralphgen.board import agents
 from ralphgen.project.root import SESSIONS
 from ralphgen.sessions.store import HeldFile, launcher_of, stored_sessions
 
@@ -149,7 +149,7 @@ def test_an_agent_that_takes_its_mark_away_is_stopped(
 def test_a_mark_that_no_process_heeds_is_named_with_the_remedy(
     project: LoopProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.starts.STOP_PATIENCE", 0.0)
+    monkeypatch.setattr("ralphgen.board.agents.STOP_PATIENCE", 0.0)
     folder = project.root / SESSIONS / "forged"
     folder.mkdir(parents=True)
     with running_board(project.root) as board, closing(HeldFile(folder / "launched", b"1\n")):
@@ -282,7 +282,7 @@ def test_words_of_a_custom_agent_are_shown_as_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its transcript has a JSON object on each line; its session ends between two looks at it."""
-    monkeypatch.setattr(starts, "LOOK", 5.0)
+    monkeypatch.setattr(agents, "LOOK", 5.0)
     script = 'echo Hello; echo \'{"turns": 3, "cost_usd": 0.2}\''
     agent = f"[loop.agents.own]\ncommand = {json.dumps(['sh', '-c', script])}\n"
     project = LoopProject(tmp_path, 1, {}, config=agent)

@@ -16,17 +16,20 @@ from proved_projects import git
 
 from ralphgen.board.diff import ChangedFile
 from ralphgen.board.inbox import (
+    LoopSpan,
     Proof,
     conflict_words,
+    cost_of,
     flags,
+    nights,
     proof_of,
     read_inbox,
     read_project,
+    silent_end,
     stuck_words,
+    troubles,
 )
 from ralphgen.board.live import Board
-from ralphgen.board.nights import LoopSpan, cost_of, nights
-from ralphgen.board.troubles import silent_end, troubles
 from ralphgen.doctor import CheckResult
 from ralphgen.ledger.record import SessionRecord
 

@@ -227,7 +227,7 @@ def test_a_file_that_another_process_holds_is_named_with_the_remedy(project: Loo
 def test_a_slow_start_is_known_once_it_has_begun(
     project: LoopProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.starts.PATIENCE", 0.0)
+    monkeypatch.setattr("ralphgen.board.agents.PATIENCE", 0.0)
     with running_board(project.root) as board:
         first = board.act("agents/start", FIELDS)
         second = board.act("agents/start", FIELDS)
@@ -243,7 +243,7 @@ def test_a_slow_start_is_known_once_it_has_begun(
 def test_a_start_that_fails_late_is_reported_on_the_next_page(
     project: LoopProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.starts.PATIENCE", 0.0)
+    monkeypatch.setattr("ralphgen.board.agents.PATIENCE", 0.0)
     name_agent(project)
     with running_board(project.root) as board:
         started = board.act("agents/start", {**FIELDS, "agent": "own", "max_cost": "2"})

@@ -10,9 +10,8 @@ import pytest
 
 from ralphgen.agents.adapters import ClaudeReader, CodexReader, GeminiReader
 from ralphgen.agents.agent import OutputReader
-from ralphgen.board.agents import read_loop
+from ralphgen.board.agents import read_loop, valid_options
 from ralphgen.board.live import Board
-from ralphgen.board.starts import valid_options
 from ralphgen.loop.record import stored_loops
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.session import LOCK

@@ -9,7 +9,7 @@ import pytest
 from board_rows import add_row, add_task, lax_database, recorded_database, rows_of
 from ledger_rows import add_session
 
-from ralphgen.board.progress import (
+from ralphgen.board.project import (
     MOST_CHARACTERS,
     NEWEST,
     read_days,

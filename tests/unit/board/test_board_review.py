@@ -18,9 +18,17 @@ from proved_projects import LEDGER, MARKER, git
 from ralphgen.board.diff import FileChanges, conflict_diff
 from ralphgen.board.inbox import read_project
 from ralphgen.board.live import Board
-from ralphgen.board.record import FIRST, MOST, check_view, task_view
 from ralphgen.board.render import render
-from ralphgen.board.review import changes_at_once, page_values, retained_branch, work_changes
+from ralphgen.board.review import (
+    FIRST,
+    MOST,
+    changes_at_once,
+    check_view,
+    page_values,
+    retained_branch,
+    task_view,
+    work_changes,
+)
 from ralphgen.kits.project import Project
 from ralphgen.ledger.record import HIDDEN, CheckRecord
 from ralphgen.project.root import engine_of

@@ -15,9 +15,8 @@ from making_sessions import empty_sessions, opened
 from mornings import SHIFTS, morning_on
 from wire import running
 
-from ralphgen.board.agents import SessionLine, read_nights, read_sessions, read_start
+from ralphgen.board.agents import SessionLine, read_nights, read_sessions, read_start, start_summary
 from ralphgen.board.live import Board
-from ralphgen.board.starts import start_summary
 from ralphgen.emit.trust import accept_database
 from ralphgen.emit.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
