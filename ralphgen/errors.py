@@ -39,12 +39,14 @@ class Problem:
 
     `text` is one sentence, lower-case, without a full stop, with names in quotes and, for text
     files, `path:line: ` in front; names come from anywhere, so that it is made `plain`. `hint` is a
-    command or a step that helps. `output` are lines of another program, shown between both.
+    command or a step that helps. `output` are lines of another program, shown between both, and
+    `field` is the field of a form of the board, such as `servers.0.command`.
     """
 
     text: str
     hint: str = ""
     output: str = ""
+    field: str = ""
 
     def __post_init__(self) -> None:
         """Keep the text to one line that steers no terminal."""

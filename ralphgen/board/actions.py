@@ -23,9 +23,7 @@ from ralphgen.board.render import Desk
 from ralphgen.board.text import (
     WAS,
     ActionResult,
-    FieldProblem,
     Form,
-    fieldless,
     form_of,
     line,
     query_of,
@@ -421,9 +419,8 @@ class TaskActions:
                 return replace(done, lines=tuple(map(line, lines)))
         except calls.RefusalError as error:
             if new == "done" and any(UNPROVED.search(one.text) for one in error.problems):
-                problems = tuple(FieldProblem("", one.text) for one in error.problems)
                 ask = f"/tasks/{task}/status?to=done"
-                return ActionResult(False, "Not proved yet", (), problems, dialog=ask)
+                return ActionResult(False, "Not proved yet", (), error.problems, dialog=ask)
             later = line(self.row(task).get("status"))
             if later == now:
                 raise
@@ -537,7 +534,7 @@ def attempt(act: Callable[[], ActionResult], failed: str) -> ActionResult:
     try:
         return act()
     except RalphgenError as error:
-        return ActionResult(False, failed, (), fieldless(error.problems))
+        return ActionResult(False, failed, (), error.problems)
 
 
 def routes(desk: Desk) -> Sequence[Route]:

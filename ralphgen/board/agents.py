@@ -43,7 +43,6 @@ from ralphgen.board.render import Desk, took
 from ralphgen.board.review import changed_columns, check_view, work_session
 from ralphgen.board.text import (
     ActionResult,
-    FieldProblem,
     Form,
     form_of,
     line,
@@ -52,7 +51,7 @@ from ralphgen.board.text import (
     query_of,
     wants_json,
 )
-from ralphgen.errors import RalphgenError, UsageError
+from ralphgen.errors import Problem, RalphgenError, UsageError
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows, reading_rows
 from ralphgen.kits.registry import read_settings
@@ -210,30 +209,29 @@ def in_words_of_page(text: str) -> str:
     return OPTION.sub(labelled, text)
 
 
-def _problems_of(error: RalphgenError) -> tuple[FieldProblem, ...]:
-    texts = ((in_words_of_page(one.text), in_words_of_page(one.hint)) for one in error.problems)
-    return tuple(FieldProblem("", text, hint) for text, hint in texts)
+def _problems_of(error: RalphgenError) -> tuple[Problem, ...]:
+    return tuple(Problem(*map(in_words_of_page, (one.text, one.hint))) for one in error.problems)
 
 
-def _refusals(said: str) -> tuple[FieldProblem, ...]:
+def _refusals(said: str) -> tuple[Problem, ...]:
     """Return the reasons for a refusal in the output of a command."""
     begin = re.search(f"^{ERROR}", said, re.MULTILINE)
-    problems: list[FieldProblem] = []
+    problems: list[Problem] = []
     for one in in_words_of_page(said[begin.start() if begin else 0 :]).splitlines():
         if one.startswith(HINT) and problems:
             problems[-1] = replace(problems[-1], hint=one.removeprefix(HINT))
         else:
-            problems.append(FieldProblem("", one.removeprefix(ERROR)))
+            problems.append(Problem(one.removeprefix(ERROR)))
     return tuple(problems)
 
 
-def doubted(stored: StoredLoop) -> FieldProblem:
+def doubted(stored: StoredLoop) -> Problem:
     """Return why a file that looks like a running loop may not be one, with the remedy."""
     text = f'"{stored.path}" is locked as if a loop were running, but {stored.doubt}'
-    return FieldProblem("", text, "remove the file; a running loop creates it again")
+    return Problem(text, "remove the file; a running loop creates it again")
 
 
-def _refused(problems: Iterable[FieldProblem]) -> ActionResult:
+def _refused(problems: Iterable[Problem]) -> ActionResult:
     return ActionResult(False, "Nothing was started", (), tuple(problems))
 
 
@@ -320,7 +318,7 @@ class StartedProcesses:
         except RalphgenError as error:
             return _refused(_problems_of(error))
         if any("\0" in word for word in words):
-            problems.append(FieldProblem("", "an option contains a NUL character"))
+            problems.append(Problem("an option contains a NUL character"))
         with self._starting:
             if is_loop and not problems:
                 problems = [*self._looping_already()][:1]
@@ -339,19 +337,19 @@ class StartedProcesses:
         if not command.begun:
             self._tell(command.result.result())
 
-    def _unknown(self, form: Form, **known: Names) -> list[FieldProblem]:
+    def _unknown(self, form: Form, **known: Names) -> list[Problem]:
         return [
-            FieldProblem(name, f"there is no {name} with this name", "choose another")
+            Problem(f"there is no {name} with this name", "choose another", field=name)
             for name, names in {**known, "agent": tuple(dict(agents_of(self._root)))}.items()
             if form.text(name) not in names
         ]
 
-    def _session(self, form: Form) -> tuple[list[str], list[FieldProblem]]:
+    def _session(self, form: Form) -> tuple[list[str], list[Problem]]:
         recipe, task, agent = (form.text(name) for name in ("recipe", "task", "agent"))
         words = ["launch", recipe, f"--agent={agent}", *([f"--task={task}"] if task else [])]
         return words, self._unknown(form, recipe=recipes_here(self._root, task))
 
-    def _loop(self, form: Form) -> tuple[list[str], list[FieldProblem]]:
+    def _loop(self, form: Form) -> tuple[list[str], list[Problem]]:
         """Return the command for a loop, and problems of the form."""
         problems, words = self._unknown(form), ["loop", f"--agent={form.text('agent')}"]
         for name in LIMITS:
@@ -359,17 +357,17 @@ class StartedProcesses:
                 is_clock = name == "max_time" and CLOCK.fullmatch(text)
                 words.append(f"--{'until' if is_clock else name.replace('_', '-')}={text}")
                 if problem := limit_problem(name, text):
-                    problems.append(FieldProblem(name, problem))
+                    problems.append(Problem(problem, field=name))
         return [*words, *["--worktrees"] * bool(form.texts("worktrees"))], problems
 
-    def _looping_already(self) -> Iterator[FieldProblem]:
+    def _looping_already(self) -> Iterator[Problem]:
         """Yield why no loop can be started now, with a remedy."""
         if any(one.is_loop and not one.begun for one in self._active()):
-            yield FieldProblem("", "a loop is starting", "wait until it has started")
+            yield Problem("a loop is starting", "wait until it has started")
         for running in (one for one in stored_loops(self._root) if one.running):
             text = doubted(running).text if running.doubt else "a loop is running"
             hint = f'stop it first; if it does not stop, remove "{running.path}"'
-            yield FieldProblem("", text, f"{hint}; a running loop creates it again")
+            yield Problem(text, f"{hint}; a running loop creates it again")
 
 
 def ask_loop(root: Path, form: Form) -> ActionResult:
@@ -397,7 +395,7 @@ def stop_session(root: Path, session_id: str, started: StartedProcesses) -> Acti
         return ActionResult(True, end_session(root, session_id, stops_servers=True).sentence)
     else:
         text = "no agent works in this session" if stored is not None else "there is no session"
-        problem = FieldProblem("", text, "end it in its terminal or client")
+        problem = Problem(text, "end it in its terminal or client")
         return ActionResult(False, "Nothing was stopped", (), (problem,))
     if over and (command is None or command.over.wait(STOP_PATIENCE)):
         return ActionResult(True, "The agent has ended, and its task is released")
@@ -643,7 +641,7 @@ def read_nights(board: Board, sessions: Sequence[SessionLine]) -> Mapping[str, A
         "lines": {one.record.session_id: one for one in sessions},
         "recorded": read_state(board.root).version is not None,
         "cut": len(sessions) == HERE,
-        "needs": items_of(board).stopping,
+        "needs": len(items_of(board).stopping),
     }
 
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from ralphgen.board.text import WAS, ActionResult, FieldProblem, Form, fieldless, line
+from ralphgen.board.text import WAS, ActionResult, Form, line
 from ralphgen.emit import workflows
 from ralphgen.emit.scaffold import CONFIG_TEXT
 from ralphgen.emit.trust import items_of
@@ -499,24 +499,25 @@ def catalog_of(project: Project) -> Catalog:
         return Catalog({kit: tuple(dict.fromkeys(found)) for kit, found in names.items()})
 
 
-def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> Iterator[FieldProblem]:
+def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> Iterator[Problem]:
     """Yield why an edit of the displayed values cannot be saved, by fields of the form."""
     names = [one.name for one in saw.other_servers]
     for number, server in (edit.servers or {}).items():
         for key, text, problem, hint in _fields(server, saw.servers.get(server.was), names):
             if problem:
-                yield FieldProblem(f"servers.{number}.{key}", problem, hint)
+                yield Problem(problem, hint, field=f"servers.{number}.{key}")
             yield from _text_problems(f"servers.{number}.{key}", text)
         names.append(server.name)
     if wrong := [entry for entry in edit.disabled or () if not catalog.resolved(entry)]:
         unknown = catalog.unknown(line(wrong[0]), "disabled")
-        yield FieldProblem("disabled", unknown.text.removeprefix("disabled: "), unknown.hint)
+        text = unknown.text.removeprefix("disabled: ")
+        yield Problem(text, unknown.hint, field="disabled")
     editable = {one.column for one in saw.prose if one.text is not None}
     for column, text in edit.prose.items():
         yield from _text_problems(column, text)
         if column not in editable:
             absent = f'there is no "{line(column)}" that can be edited here'
-            yield FieldProblem("", absent, RELOAD)
+            yield Problem(absent, RELOAD)
 
 
 def _fields(
@@ -546,13 +547,13 @@ def _fields(
         yield f"env.{slot}.value", value, absent, "enter a value"
 
 
-def _text_problems(place: str, text: str) -> Iterator[FieldProblem]:
+def _text_problems(place: str, text: str) -> Iterator[Problem]:
     """Yield why a text cannot be given to a process, or be edited again."""
     if "\0" in text:
-        yield FieldProblem(place, "the text contains a NUL character", "remove it")
+        yield Problem("the text contains a NUL character", "remove it", field=place)
     elif len(text) > LONGEST:
         found = f"the text has {len(text):,} characters, expected at most {LONGEST:,}"
-        yield FieldProblem(place, found, "shorten it, or put it into a file")
+        yield Problem(found, "shorten it, or put it into a file", field=place)
 
 
 def _with_values(server: Server, was: NamedServer | None) -> NamedServer:
@@ -628,12 +629,12 @@ def save(root: Path, edit: Edit, session: str = BOARD, patience: float = PATIENC
         return _stale(root, edit)
     except (RalphgenError, ToolError, OSError) as error:
         problems = error.problems if isinstance(error, RalphgenError) else (Problem(str(error)),)
-        refused = fieldless(_without_secrets(one, told) for one in problems)
+        refused = tuple(_without_secrets(one, told) for one in problems)
         return ActionResult(False, NOTHING_SAVED, problems=refused)
     written = _server_digests(root, edit.discipline) - before  # the user's own values
     if warning := keep_record(root, [*written]):
         lines.append(warning)
-    unready = fieldless(regenerate(root, lines.append))
+    unready = regenerate(root, lines.append)
     places = [database_name(root)] * bool(values) + [FILE] * (settings != old.settings)
     message = f'saved "{name}" in {" and ".join(places)}'
     message = message if places else f'"{name}" already has these values'
@@ -646,7 +647,7 @@ def _stale(root: Path, edit: Edit) -> ActionResult:
     if now is not None and _is_of_same_lists(edit.fingerprint, now.fingerprint):
         hint = "save it again to overwrite the current values"
     text = "someone else changed the discipline after the page was loaded"
-    return ActionResult(False, NOTHING_SAVED, (), (FieldProblem("", text, hint),), stale=True)
+    return ActionResult(False, NOTHING_SAVED, (), (Problem(text, hint),), stale=True)
 
 
 def _server_digests(root: Path, discipline: str) -> frozenset[str]:

@@ -321,7 +321,8 @@ REVIEWED = timedelta(days=30)  # older work needs no review
 LARGE = 400  # changed lines
 DRAFT = "draft"
 OPEN = (BLOCKED, DRAFT, IN_PROGRESS)
-KINDS = ("question", "conflict", "stuck", "review", "draft")
+STOPPING = ("question", "conflict", "stuck")
+KINDS = (*STOPPING, "review", "draft")
 TASK = ("id", "title", "feature", "discipline", "status", "blocked_by", "provenance", "updated")
 TWICE = "its work did not merge twice: "
 CONFLICT = "conflict with the base branch in "
@@ -369,41 +370,28 @@ class InboxItem(NamedTuple):
     flags: Flags = ()
 
 
-Group = Mapping[int, InboxItem]
-"""Items by task, in their order."""
-
-
 @dataclass(frozen=True, slots=True)
 class Items:
-    """The groups of the inbox; `merging` tasks are in none of them.
+    """The items of the inbox by task, in the order of `KINDS`; `merging` tasks have none.
 
-    `retried` counts the tasks of the last night that are ready again, `titles` has the titles of
-    that night's tasks, and `waits` the reasons of waiting merges with their branches. With invalid
-    settings, nothing else is known and `is_readable` is not set.
+    `retried` counts the tasks of the last night that are ready again, `picture` shows its sessions,
+    and `waits` has the reasons of waiting merges with their branches. With invalid settings,
+    nothing else is known and `is_readable` is not set.
     """
 
-    questions: Group = field(default_factory=dict)
-    conflicts: Group = field(default_factory=dict)
-    stuck: Group = field(default_factory=dict)
-    reviews: Group = field(default_factory=dict)
-    drafts: Group = field(default_factory=dict)
+    by_task: Mapping[int, InboxItem] = field(default_factory=dict)
     merging: frozenset[int] = frozenset()
     retried: int = 0
     nights: tuple[Night, ...] = ()
-    titles: Mapping[int, str] = field(default_factory=dict)
+    picture: Picture | None = None
     waits: tuple[tuple[str, str], ...] = ()
     has_ledger: bool = True
     is_readable: bool = True
 
     @property
-    def by_task(self) -> Mapping[int, InboxItem]:
-        """Return the items of all groups, in their order."""
-        return {**self.questions, **self.conflicts, **self.stuck, **self.reviews, **self.drafts}
-
-    @property
-    def stopping(self) -> int:
-        """Return how many tasks stop agents."""
-        return len(self.questions) + len(self.conflicts) + len(self.stuck)
+    def stopping(self) -> Mapping[int, InboxItem]:
+        """Return the items that stop agents."""
+        return {task: one for task, one in self.by_task.items() if one.kind in STOPPING}
 
 
 def flags(
@@ -485,22 +473,23 @@ class _Reading:
         return self._rows.execute(sql, *values) if self._has_ledger else []
 
     def items(self) -> Items:
-        """Return the items in their groups: flagged ones first, then the oldest."""
+        """Return the items by kind: flagged ones first, then the oldest."""
         found = [*self._questions(), *self._open(), *self._finished()]
         of_task = {one.task: one for one in reversed(found) if one.task not in self._merging}
-        order = sorted(of_task.values(), key=lambda one: (not one.flags, one.moment, one.task))
-        questions, conflicts, stuck, reviews, drafts = (
-            {one.task: one for one in order if one.kind == kind} for kind in KINDS
+        places = (
+            (KINDS.index(one.kind), not one.flags, one.moment, one.task) for one in of_task.values()
         )
+        order = [task for *_, task in sorted(places)]
         last = self._nights[0] if self._nights else None
         tried = last.done | last.left if last else ()
         titles = {one: line(self._tasks[one]["title"]) for one in tried if one in self._tasks}
         again = [one for one in titles if last and one in last.left]
         return Items(
-            *(questions, conflicts, stuck, reviews, drafts, self._merging),
+            {task: of_task[task] for task in order},
+            self._merging,
             retried=sum(self._tasks[one]["status"] == PENDING for one in again),
             nights=self._nights,
-            titles=titles,
+            picture=last.picture(titles) if last else None,
             waits=tuple((line(reason, 500), line(target)) for _, reason, target in self._waits),
             has_ledger=self._has_ledger,
         )
@@ -611,12 +600,10 @@ def read_inbox(board: Board, chosen: str = "") -> Mapping[str, Any]:
     """Return the values of the inbox of a board; `chosen` is the key of a trouble."""
     items = items_of(board)
     found = troubles(board, items.waits)
-    night = items.nights[0] if items.nights else None
     return {
         "items": items,
-        "count": items.stopping + len(found),
-        "night": night,
-        "picture": night.picture(items.titles) if night else None,
+        "count": len(items.stopping) + len(found),
+        "night": items.nights[0] if items.nights else None,
         "troubles": found,
         "chosen": next((one for one in found if one.key == chosen), None),
         "ready": 0 if items.by_task or found else board.cached("status", ready_tasks),
@@ -631,7 +618,7 @@ def ready_tasks(root: Path) -> int:
 def badge(board: Board) -> int:
     """Return how many items stop agents: trouble, questions, conflicts and stuck tasks."""
     items = items_of(board)
-    return items.stopping + len(troubles(board, items.waits))
+    return len(items.stopping) + len(troubles(board, items.waits))
 
 
 def routes(desk: Desk) -> Sequence[Route]:

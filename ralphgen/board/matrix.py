@@ -22,11 +22,10 @@ State = Literal["visible", "narrowed", "bound", "removed", "absent"]
 
 
 class PolicyCell(NamedTuple):
-    """One recipe and one tool.
+    """One recipe and one tool; `sentence` explains the state, and `detail` has further clauses.
 
-    `visible`, `narrowed` (to fewer arguments or values) and `bound` tools (bound to the session's
-    own row, maybe narrowed too) are listed to agents, with `arguments`; `removed` and `absent` ones
-    are not. `sentence` explains the state, and `detail` holds further clauses.
+    Agents see `visible` tools, `narrowed` ones with fewer arguments or values, and `bound` ones for
+    the session's own row, all with `arguments`.
     """
 
     recipe: str
@@ -36,49 +35,8 @@ class PolicyCell(NamedTuple):
     arguments: Names
 
 
-class RecipeHead(NamedTuple):
-    """A recipe with the size of its sessions' tool lists; `base` is that of a custom one."""
-
-    name: str
-    base: str
-    tools: int
-    tokens: int
-    bytes: int
-
-
-class ToolRow(NamedTuple):
-    """A tool, with a cell for each recipe in their order."""
-
-    tool: str
-    description: str
-    cells: Sequence[PolicyCell]
-
-
-class KitGrid(NamedTuple):
-    """The tools that a kit has or would have, in its own order."""
-
-    key: str
-    title: str
-    rows: Sequence[ToolRow]
-
-
-class Matrix(NamedTuple):
-    """All recipes and tools; `discipline` is the one that sessions work as, or None.
-
-    A recipe that works on a discipline uses the chosen one as the session's subject, not as its
-    role: there it removes nothing.
-    """
-
-    discipline: str | None
-    recipes: Sequence[RecipeHead]
-    kits: Sequence[KitGrid]
-
-
 class MatrixColumn(NamedTuple):
-    """A session of one recipe on one kit, with its listed tools by name.
-
-    `own` is the recipe if it is custom, and `removals` are those of the discipline.
-    """
+    """A session of one recipe, `own` if that is custom, on one kit, with its tools by name."""
 
     policy: Policy
     kit: KitPlan
@@ -93,10 +51,12 @@ class MatrixColumn(NamedTuple):
         return (self.kit.key, tool) in self.catalog.resolved(entry)
 
 
-def matrix(project: Project, discipline: str | None) -> Matrix:
-    """Return the matrix for a discipline, or for sessions without one.
+def matrix(project: Project, discipline: str | None) -> Mapping[str, Any]:
+    """Return every tool of every recipe, for a discipline or for sessions without one.
 
-    If a recipe requires a row, its sessions are assumed to have one.
+    `recipes` have the size of their tool lists, and the name of the `base` of a custom one. A row
+    of a kit has a cell for each recipe. If a recipe requires a row, its sessions are assumed to
+    have one. A discipline that a session is about, and does not work as, removes nothing.
     """
     plan, grids = project.plan, []
     every = [[*_columns(project, kit, discipline)] for kit in plan.kits]
@@ -105,8 +65,8 @@ def matrix(project: Project, discipline: str | None) -> Matrix:
         name = views[0].session.recipe
         lists = [entries_of(plan, view.kit, view.tools.values()) for view in views]
         size = sum(map(listing_bytes, lists))
-        sizes = sum(map(len, lists)), round(size / BYTES_A_TOKEN), size
-        heads.append(RecipeHead(name, plan.policy.recipes[name].base, *sizes))
+        sizes = {"tools": sum(map(len, lists)), "tokens": round(size / BYTES_A_TOKEN)}
+        heads.append({"name": name, "base": plan.policy.recipes[name].base, **sizes})
     for kit, columns in zip(plan.kits, every, strict=True):
         tools = {tool.name: tool for tool in kit.tools}
         rows = []
@@ -116,9 +76,9 @@ def matrix(project: Project, discipline: str | None) -> Matrix:
                 absent = f"To {purpose}." if purpose else ""
                 description = tools[name].description if name in tools else absent
                 cells = [_cell(view, name, tools.get(name)) for view in columns]
-                rows.append(ToolRow(name, description, cells))
-        grids.append(KitGrid(kit.key, kit.title, rows))
-    return Matrix(discipline, heads, grids)
+                rows.append({"tool": name, "description": description, "cells": cells})
+        grids.append({"key": kit.key, "title": kit.title, "rows": rows})
+    return {"discipline": discipline, "recipes": heads, "kits": grids}
 
 
 def _columns(project: Project, kit: KitPlan, discipline: str | None) -> Iterator[MatrixColumn]:

@@ -32,9 +32,7 @@ from ralphgen.board.render import Desk, json_answer, render
 from ralphgen.board.text import (
     WAS,
     ActionResult,
-    FieldProblem,
     Form,
-    fieldless,
     form_of,
     line,
     moment,
@@ -242,7 +240,7 @@ def save_project(board: Board, form: Form) -> ActionResult:
             changed = project.write(wanted)["changed"]
     except RalphgenError as error:
         stale = isinstance(error, ClashError)
-        return ActionResult(False, "nothing was saved", (), fieldless(error.problems), stale)
+        return ActionResult(False, "nothing was saved", (), error.problems, stale)
     return ActionResult(True, f"project: changed {', '.join(changed) or 'nothing'}")
 
 
@@ -281,7 +279,7 @@ def regenerate(board: Board) -> ActionResult:
         return ActionResult(True, "the server is up to date", tuple(messages))
     is_written = any(one.startswith(f"{FOLDER}: ") for one in messages)
     rest = "was written, but its environment is not ready" if is_written else "was not written"
-    return ActionResult(False, f"the server {rest}", tuple(messages), fieldless(found))
+    return ActionResult(False, f"the server {rest}", tuple(messages), found)
 
 
 def diagnose(board: Board) -> ActionResult:
@@ -294,16 +292,16 @@ def diagnose(board: Board) -> ActionResult:
     return ActionResult(not ill, f"{len(findings)} checks ran, {rest}")
 
 
-def problems(board: Board, form: Form) -> Sequence[FieldProblem]:
+def problems(board: Board, form: Form) -> Sequence[Problem]:
     """Return why the edit of a discipline in a form cannot be saved; writes nothing."""
     edit = edits.Edit.of(form)
     try:
         discipline = read_disciplines(board.root).by_name(edit.discipline)
         if discipline is None:
-            return [FieldProblem("", "this discipline no longer exists", RELOAD)]
+            return [Problem("this discipline no longer exists", RELOAD)]
         catalog = edits.catalog_of(board.cached("matrix", Project))
     except RalphgenError as error:
-        return fieldless(error.problems)
+        return error.problems
     return [*edits.problems_of(edit, discipline, catalog)]
 
 
@@ -360,7 +358,7 @@ def _discipline(
     _: Request,
     name: str,
     typed: Form | None = None,
-    found: Sequence[FieldProblem] = (),
+    found: Sequence[Problem] = (),
 ) -> Values:
     disciplines = read_disciplines(board.root)
     view = disciplines.by_name(name)

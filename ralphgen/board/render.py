@@ -24,7 +24,6 @@ from ralphgen.board.live import Board, has_tables_alone, in_thread, project_titl
 from ralphgen.board.text import (
     ActionResult,
     Form,
-    fieldless,
     form_of,
     line,
     moment,
@@ -215,7 +214,7 @@ class Desk:
         try:
             outcome = await in_thread(lambda: act(form))
         except RalphgenError as error:
-            outcome = ActionResult(False, "nothing was changed", (), fieldless(error.problems))
+            outcome = ActionResult(False, "nothing was changed", (), error.problems)
         except ToolError as error:
             outcome = ActionResult(False, line(error, 500))
         return self.answered(request, outcome, then)

@@ -343,8 +343,7 @@ def routes(desk: Desk) -> Sequence[Route]:
 
     def read_tasks(root: Path) -> TaskList:
         items = items_of(desk.board)
-        found = {**items.questions, **items.conflicts, **items.stuck}
-        needs = {task: (item.kind, item.why) for task, item in found.items()}
+        needs = {task: (item.kind, item.why) for task, item in items.stopping.items()}
         with Project(root).task_rows() as (rows, _):
             return TaskList(replace(rows, has_ledger=items.has_ledger), needs)
 

@@ -20,15 +20,6 @@ WAS = "was."  # the beginning of a field that holds the text which its form was 
 
 
 @dataclass(frozen=True, slots=True)
-class FieldProblem:
-    """A problem, never with a secret in it, with a field such as `servers.0.command`, or none."""
-
-    field: str
-    text: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class ActionResult:
     """The result of an action: `message` is a sentence, `lines` follow it, `problems` are reasons.
 
@@ -40,16 +31,11 @@ class ActionResult:
     ok: bool
     message: str
     lines: tuple[str, ...] = ()
-    problems: tuple[FieldProblem, ...] = ()
+    problems: tuple[Problem, ...] = ()
     stale: bool = False
     undo: str = ""
     then: str = ""
     dialog: str = ""
-
-
-def fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
-    """Return problems that are about no field of a form."""
-    return tuple(FieldProblem("", problem.text, problem.hint) for problem in problems)
 
 
 class Form:

@@ -16,6 +16,7 @@ from proved_projects import git
 
 from ralphgen.board.diff import ChangedFile
 from ralphgen.board.inbox import (
+    Items,
     LoopSpan,
     Proof,
     conflict_words,
@@ -206,6 +207,11 @@ class TestWords:
         assert silent_end([], BEGIN) is None
 
 
+def of_kind(items: Items, kind: str) -> list[int]:
+    """The tasks of a group, in their order."""
+    return [task for task, one in items.by_task.items() if one.kind == kind]
+
+
 @pytest.mark.slow
 class TestMorning:
     """The items of a project after a night."""
@@ -217,25 +223,25 @@ class TestMorning:
 
     def test_every_task_is_in_its_group(self, root: Path) -> None:
         items = read_project(root)
-        assert [14] == [*items.questions]
-        assert [17] == [*items.conflicts]
-        assert [9, LEFT, 19, 22] == [*items.stuck]
-        assert REVIEWED == [*items.reviews]
-        assert [*range(41, 61)] == [*items.drafts]
-        assert (6, 1) == (items.stopping, items.retried)
+        assert [14] == of_kind(items, "question")
+        assert [17] == of_kind(items, "conflict")
+        assert [9, LEFT, 19, 22] == of_kind(items, "stuck")
+        assert REVIEWED == of_kind(items, "review")
+        assert [*range(41, 61)] == of_kind(items, "draft")
+        assert (6, 1) == (len(items.stopping), items.retried)
 
         question, conflict = items.by_task[14], items.by_task[17]
         assert (QUESTION, "$0.86", "Tide charts") == (question.why, question.cost, question.feature)
         assert "Finished, but conflicts with main in tidewatch/registry.py" == conflict.why
-        assert "Given up after 2 attempts: “tests” failed" == items.stuck[19].why
-        assert "which is protected" in items.stuck[22].why
-        assert "$1.65" == items.stuck[19].cost
+        assert "Given up after 2 attempts: “tests” failed" == items.by_task[19].why
+        assert "which is protected" in items.by_task[22].why
+        assert "$1.65" == items.by_task[19].cost
         assert 20 not in items.by_task
 
-        flagged = {task: one.flags[0].text for task, one in items.reviews.items() if one.flags}
+        flagged = {task: one.flags[0].text for task, one in items.by_task.items() if one.flags}
         assert {12: "Cost twice the median", 11: "Changed a test file"} == flagged
-        assert "3 files, +22 \u22121" == items.reviews[11].why
-        assert "cost unknown" == items.reviews[29].cost
+        assert "3 files, +22 \u22121" == items.by_task[11].why
+        assert "cost unknown" == items.by_task[29].cost
 
     def test_the_night_is_last_night(self, root: Path) -> None:
         (night,) = read_project(root).nights
@@ -255,18 +261,18 @@ class TestMorning:
 
         items = read_project(root)
 
-        assert not {11, 13} & {*items.reviews}
-        assert 12 in items.reviews
-        assert not items.questions
-        assert 41 not in items.drafts
+        assert not {11, 13} & {*of_kind(items, "review")}
+        assert 12 in of_kind(items, "review")
+        assert not of_kind(items, "question")
+        assert 41 not in of_kind(items, "draft")
         assert {13} == items.merging
         assert 13 not in items.by_task
 
     def test_a_conflict_without_its_branch_is_stuck(self, root: Path) -> None:
         git(root, "branch", "--delete", "--force", "ralph/task-17-1", "ralph/task-17-2")
         items = read_project(root)
-        assert not items.conflicts
-        assert items.stuck[17].why.startswith("its work did not merge twice")
+        assert not of_kind(items, "conflict")
+        assert items.by_task[17].why.startswith("its work did not merge twice")
 
 
 @pytest.mark.slow
@@ -370,7 +376,7 @@ class TestPage:
         root = morning(tmp_path / "p")
         query(root, f"ALTER TABLE tasks DROP COLUMN {column}")
         items = read_project(root)
-        assert (16, 20) == (len(items.reviews), len(items.drafts))
+        assert (16, 20) == (len(of_kind(items, "review")), len(of_kind(items, "draft")))
 
     def test_hidden_columns_are_not_shown(self, tmp_path: Path) -> None:
         root = morning(tmp_path / "p")
@@ -380,15 +386,22 @@ class TestPage:
             encoding="utf-8",
         )
         items = read_project(root)
-        assert "Blocked without a reason" == items.stuck[9].why
+        assert "Blocked without a reason" == items.by_task[9].why
 
     def test_a_ledger_of_the_first_version_shows_the_tasks_alone(self, tmp_path: Path) -> None:
         root = morning(tmp_path / "p")
         for table in ("reviews", "questions", "merges", "runs", "runner", "order", "workers"):
             query(root, f"DROP TABLE ralphgen_{table}")
         items = read_project(root)
-        assert (False, 20, 0) == (items.has_ledger, len(items.drafts), len(items.reviews))
-        assert ({9, 14, 19, 22}, {17}) == ({*items.stuck}, {*items.conflicts})
+        assert (False, 20, 0) == (
+            items.has_ledger,
+            len(of_kind(items, "draft")),
+            len(of_kind(items, "review")),
+        )
+        assert ({9, 14, 19, 22}, {17}) == (
+            {*of_kind(items, "stuck")},
+            {*of_kind(items, "conflict")},
+        )
 
     def test_a_project_of_tables_alone_has_no_inbox(self, tmp_path: Path) -> None:
         config = 'kits = ["tables"]\n'
