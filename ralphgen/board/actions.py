@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from threading import Thread
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,8 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.agents import calls
-from ralphgen.board.live import Board, in_thread
-from ralphgen.board.render import Desk
+from ralphgen.board.live import Board
+from ralphgen.board.render import Act, Desk, attempt
 from ralphgen.board.text import (
     WAS,
     ActionResult,
@@ -27,7 +27,6 @@ from ralphgen.board.text import (
     form_of,
     line,
     query_of,
-    wants_json,
 )
 from ralphgen.emit.trust import require_trust, run_check_items
 from ralphgen.errors import ProjectError, RalphgenError
@@ -50,8 +49,7 @@ from ralphgen.sessions.questions import answer_question, name_of_user
 Row = Mapping[str, Any]
 Rule = Mapping[str, Any]
 """The input schema of a tool, or of one argument."""
-Act = Callable[[int, Form], ActionResult]
-"""A decision on a task, by the fields of a form."""
+Values = Mapping[str, object]
 STUCK = "blocked in_progress"  # agents may have left a task in progress
 MOVES = {  # by decision: the statuses that it is for, the new one, and words for the result
     "keep": ("draft", "pending", "kept"),
@@ -61,7 +59,8 @@ MOVES = {  # by decision: the statuses that it is for, the new one, and words fo
     "skip": (STUCK, "skipped", "skipped"),
 }
 DECISIONS = ("accept", *MOVES)  # on one task or several
-FORMS = ("send-back", "undo", "status", "edit", "comments")
+FORMS = ("send-back", "undo", "status", "comments")
+DIALOG = "dialog.html.jinja"
 PRIORITIES = ("low", "medium", "high", "critical")
 NAMED = {"feature": "features", "discipline": "disciplines"}  # columns, with tables of their names
 SIGNS = {"#": "feature", "@": "discipline", "!": "priority"}  # in the line of a new task
@@ -313,7 +312,7 @@ class TaskActions:
             return ActionResult(True, f"{text}: {line(answer['status'])}")
         return ActionResult(True, text, then=f"/tasks/{answer['id']}")
 
-    def form(self, kind: str, task: int, typed_in: Form) -> Mapping[str, object]:
+    def form(self, kind: str, task: int, typed_in: Form) -> Values:
         """Return the values of a form on a task; raises `HTTPException` if there is none."""
         if kind == "new":
             names, found = self._names(), edit_fields(self.schema(CREATE), {}, typed_in)
@@ -529,82 +528,60 @@ def _overtaken(text: str, lines: Iterable[str] = ()) -> ActionResult:
     return ActionResult(False, f"Somebody else has {text}", tuple(lines), stale=True)
 
 
-def attempt(act: Callable[[], ActionResult], failed: str) -> ActionResult:
-    """Return the result of an action; a refusal gets its own sentence."""
-    try:
-        return act()
-    except RalphgenError as error:
-        return ActionResult(False, failed, (), error.problems)
-
-
 def routes(desk: Desk) -> Sequence[Route]:
     """Return the routes of all decisions on tasks, and of their forms."""
     actions = TaskActions(desk.board, desk.tell)
     desk.board.is_checking = actions.is_checking
 
-    async def decide(act: Act, then: str, request: Request) -> Response:
-        task = _task(request)
-        return await desk.decide(request, partial(act, task), then.format(task=task))
+    def on_task(act: Callable[[int, Form], ActionResult]) -> Act:
+        return lambda request, form: act(_task(request), form)
 
-    def decide_one(kind: str, task: int, form: Form) -> ActionResult:
-        return actions.decide(kind, [task], field_text(form, "note"))
+    def on_one(kind: str) -> Act:
+        return on_task(lambda task, form: actions.decide(kind, [task], field_text(form, "note")))
 
-    def decide_several(kind: str, _: int, form: Form) -> ActionResult:
+    def on_several(kind: str, _: Request, form: Form) -> ActionResult:
         tasks = [int(one) for one in form.texts("id") if re.fullmatch("[0-9]{1,18}", one)]
         if not tasks:
             raise ProjectError("no task is selected")
         return actions.decide(kind, [*dict.fromkeys(tasks)])
 
-    async def undo_decision(request: Request) -> Response:
-        token = request.path_params["token"]
-        return await desk.decide(request, lambda _: actions.undo(token), "/")
-
-    async def save(kind: str, then: str, failed: str, request: Request) -> Response:
-        """Save the form of a new task or of an edited one; a refused form keeps what is typed."""
-        form, task = await form_of(request), _task(request)
-        act = partial(actions.create, form) if kind == "new" else partial(actions.edit, task, form)
-        outcome = await in_thread(lambda: attempt(act, failed))
-        if outcome.ok or wants_json(request) or form.texts("line"):
-            return desk.answered(request, outcome, outcome.then or then.format(task=task))
-        return await show(kind, request, outcome, form)
-
-    async def show(
-        kind: str, request: Request, outcome: ActionResult | None = None, form: Form = EMPTY
-    ) -> Response:
+    def read(kind: str, request: Request, form: Form | None = None, _: object = None) -> Values:
         task, query = _task(request), query_of(request)
-        typed_in = form if outcome else Form(tuple(query.items()))
-        title = "New task" if kind == "new" else f"Task {task}"
+        typed_in = form or Form(query.items() if kind == "new" else ())
+        shared = {"kind": kind, "task": task, "to": query.get("to", "")}
+        return {**shared, **actions.form(kind, task, typed_in)}
 
-        def read() -> Mapping[str, object]:
-            shared = {"kind": kind, "task": task, "to": query.get("to", "")}
-            return {**shared, **actions.form(kind, task, typed_in if kind == "new" else form)}
+    def create(_: Request, form: Form) -> ActionResult:
+        return actions.create(form)
 
-        return await desk.page(request, "dialog.html.jinja", read, title=title, outcome=outcome)
+    async def add(request: Request) -> Response:
+        """Add a task by its form, or by a line, which has no page."""
+        route = line_route if (await form_of(request)).texts("line") else new
+        return cast("Response", await route.endpoint(request))
 
-    one, page = "/tasks/{task:int}/", "/tasks/{task}"
+    on, page, title = "/tasks/{task:int}/", "/tasks/{task}", "Task {task}"
+    new = desk.form("/tasks/new", DIALOG, "New task", create, "/tasks", partial(read, "new"))
+    line_route = desk.decision("/tasks", create, "/tasks")
     acts: Mapping[str, tuple[Act, str]] = {
-        **{f"/inbox/{kind}": (partial(decide_several, kind), "/") for kind in DECISIONS},
-        **{one + kind: (partial(decide_one, kind), "/") for kind in DECISIONS},
-        f"{one}keep": (actions.keep, "/"),
-        f"{one}send-back": (actions.send_back, "/"),
-        f"{one}undo": (actions.undo_work, "/"),
-        f"{one}answer": (actions.answer, "/"),
-        f"{one}drop": (actions.drop, "/"),
-        f"{one}status": (actions.set_status, page),
-        f"{one}comments": (actions.comment, page),
-        f"{one}check": (actions.check, page),
-        f"{one}move": (actions.move, "/tasks"),
+        **{f"/inbox/{kind}": (partial(on_several, kind), "/") for kind in DECISIONS},
+        **{on + kind: (on_one(kind), "/") for kind in DECISIONS},
+        f"{on}keep": (on_task(actions.keep), "/"),
+        f"{on}send-back": (on_task(actions.send_back), "/"),
+        f"{on}undo": (on_task(actions.undo_work), "/"),
+        f"{on}answer": (on_task(actions.answer), "/"),
+        f"{on}drop": (on_task(actions.drop), "/"),
+        f"{on}status": (on_task(actions.set_status), page),
+        f"{on}comments": (on_task(actions.comment), page),
+        f"{on}check": (on_task(actions.check), page),
+        f"{on}move": (on_task(actions.move), "/tasks"),
+        "/decisions/{token}/undo": (lambda r, _: actions.undo(r.path_params["token"]), "/"),
     }
-    posts: Mapping[str, Callable[..., Any]] = {
-        "/tasks": partial(save, "new", "/tasks", "No task was added"),
-        f"{one}edit": partial(save, "edit", page, "Nothing was saved"),
-        "/decisions/{token}/undo": undo_decision,
-        **{path: partial(decide, *act) for path, act in acts.items()},
-    }
-    forms = {"/tasks/new": "new", **{one + kind: kind for kind in FORMS}}
     return [
-        *(Route(path, partial(show, kind), methods=["GET"]) for path, kind in forms.items()),
-        *(Route(path, post, methods=["POST"]) for path, post in posts.items()),
+        Route("/tasks", add, methods=["POST"]),
+        new,
+        desk.form(f"{on}edit", DIALOG, title, on_task(actions.edit), page, partial(read, "edit")),
+        *(desk.screen(on + kind, DIALOG, title, partial(read, kind)) for kind in FORMS),
+        *(desk.decision(path, *act) for path, act in acts.items()),
     ]
 
 

@@ -9,19 +9,16 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Event, Lock, Thread
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.agents.adapters import agents_here
@@ -29,7 +26,7 @@ from ralphgen.agents.agent import prints
 from ralphgen.agents.calls import read_policy
 from ralphgen.agents.transcripts import SessionStream, Streams
 from ralphgen.board.charts import spending
-from ralphgen.board.diff import FileChanges, merge_diff, tree_diff
+from ralphgen.board.diff import FileChanges
 from ralphgen.board.inbox import (
     MOST_SESSIONS,
     items_of,
@@ -38,39 +35,41 @@ from ralphgen.board.inbox import (
     ready_tasks,
     working_sessions,
 )
-from ralphgen.board.live import Board, has_tables_alone, in_thread, stream_name, tree_name
+from ralphgen.board.live import Board, has_tables_alone, reading, tree_name
 from ralphgen.board.render import Desk, took
-from ralphgen.board.review import changed_columns, check_view, work_session
+from ralphgen.board.review import (
+    WorkSession,
+    changed_columns,
+    check_view,
+    session_address,
+    session_changes,
+    work_session,
+)
 from ralphgen.board.text import (
     ActionResult,
     Form,
-    form_of,
     line,
     moment,
     paragraph,
     query_of,
-    wants_json,
 )
 from ralphgen.errors import Problem, RalphgenError, UsageError
-from ralphgen.kits.project import Project
-from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.kits.ralph.rows import Rows
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.record import (
     SessionRecord,
-    base_of,
     changes_by,
     holding_sessions,
     newest_sessions,
     recorded_sessions,
     runs_by,
 )
-from ralphgen.ledger.tables import read_state, state_of
+from ralphgen.ledger.tables import read_state
 from ralphgen.loop.cost import LARGEST, Costs, cost_words
 from ralphgen.loop.record import StoredLoop, ask_loops, course_of, read_events, stored_loops
 from ralphgen.loop.run import LEAST_COST, MOST_PARALLEL, parse_duration, parse_until
 from ralphgen.loop.trees import worktree_notes
-from ralphgen.project.database import open_database
-from ralphgen.project.model import Names, Schema
+from ralphgen.project.model import Names
 from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.engine.ledger import DONE
 from ralphgen.runtime.session import ROWS
@@ -121,11 +120,6 @@ ASKED = {
 """The result of each request to a loop."""
 
 
-def address_of(session_id: str) -> str:
-    """Return the address of a session's page."""
-    return f"/agents/{quote(session_id, safe='', errors='surrogateescape')}"
-
-
 def end_of(limit: str, begin: float) -> float:
     """Return when a limit such as 8h or 07:00 ends; raises `UsageError` for other texts."""
     return parse_until(limit, begin) if CLOCK.fullmatch(limit) else begin + parse_duration(limit)
@@ -157,12 +151,12 @@ def valid_options(found: object) -> Mapping[str, str]:
     """
     given = dict(found) if isinstance(found, dict) else {}
     given["max_time"] = given.get("max_time") or given.get("until")
-    valid: dict[str, str] = {}
-    for name in LIMITS:
-        value = given.get(name)
-        text = f"{value:.15g}" if isinstance(value, float) else str(value)
-        if isinstance(value, int | str | float) and not limit_problem(name, text):
-            valid[name] = text
+    texts = {
+        name: f"{value:.15g}" if isinstance(value, float) else str(value)
+        for name in LIMITS
+        if isinstance(value := given.get(name), int | str | float)
+    }
+    valid = {name: text for name, text in texts.items() if not limit_problem(name, text)}
     if isinstance(given.get("agent"), str):
         valid["agent"] = line(given["agent"])
     return valid | ({"worktrees": "1"} if given.get("worktrees") is True else {})
@@ -261,6 +255,15 @@ class StartedCommand:
         Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
+        """Note the begin and the end of the command; also a failure of that is its end."""
+        try:
+            self._wait()
+        finally:
+            if not self.result.done():
+                self.result.set_result(_refused([Problem("the start cannot be watched")]))
+            self.over.set()
+
+    def _wait(self) -> None:
         with self._file as file:
             while not self.begun and self.process.poll() is None:
                 self._note(next(self._find(), ""))
@@ -273,12 +276,11 @@ class StartedCommand:
         if not self.begun:
             ended = ActionResult(True, f"{self.name} has ended already", tuple(said.splitlines()))
             self.result.set_result(_refused(_refusals(said)) if code else ended)
-        self.over.set()
 
     def _note(self, begun: str) -> None:
         if begun:
             self.begun = begun
-            then = "/agents" if self.is_loop else address_of(begun)
+            then = "/agents" if self.is_loop else session_address(begun)
             self.result.set_result(ActionResult(True, f"{self.name} has started", then=then))
 
     def _find(self) -> Iterator[str]:
@@ -321,7 +323,7 @@ class StartedProcesses:
             problems.append(Problem("an option contains a NUL character"))
         with self._starting:
             if is_loop and not problems:
-                problems = [*self._looping_already()][:1]
+                problems = self._looping_already()
             if problems:
                 return _refused(problems)
             command = StartedCommand(words, self._root)
@@ -360,14 +362,15 @@ class StartedProcesses:
                     problems.append(Problem(problem, field=name))
         return [*words, *["--worktrees"] * bool(form.texts("worktrees"))], problems
 
-    def _looping_already(self) -> Iterator[Problem]:
-        """Yield why no loop can be started now, with a remedy."""
+    def _looping_already(self) -> list[Problem]:
+        """Return why no loop can be started now, with a remedy."""
         if any(one.is_loop and not one.begun for one in self._active()):
-            yield Problem("a loop is starting", "wait until it has started")
+            return [Problem("a loop is starting", "wait until it has started")]
         for running in (one for one in stored_loops(self._root) if one.running):
             text = doubted(running).text if running.doubt else "a loop is running"
             hint = f'stop it first; if it does not stop, remove "{running.path}"'
-            yield Problem(text, f"{hint}; a running loop creates it again")
+            return [Problem(text, f"{hint}; a running loop creates it again")]
+        return []
 
 
 def ask_loop(root: Path, form: Form) -> ActionResult:
@@ -426,46 +429,14 @@ KINDS |= {MERGING: "wait", "at work": "run", "asked": "ask", "no end on record":
 OUTCOMES = {"open": "left open", "asked": "asks a question"}
 
 
-class SessionLine(NamedTuple):
-    """A session; unknown values are empty.
-
-    `record` is its row, or as much of one as its files have. `outcome` is in words, such as
-    `merged`, and `kind` its mark. `runs` is what runs in it on this machine: "agent", "server", or
-    nothing. `seconds` is its duration, and `key` the id of its elements.
-    """
-
-    record: SessionRecord
-    title: str
-    outcome: str
-    kind: str
-    runs: str
-    containment: str
-    cost: str
-    seconds: float | None
-    address: str
-    key: str
-
-
-@contextmanager
-def reading(root: Path) -> Iterator[tuple[Rows, Schema]]:
-    """Read a project at one moment: its tasks and ledger, or of tables alone only the ledger."""
-    project = Project(root)
-    with open_database(root) as connection:
-        schema = project.schema_in(connection)
-        if project.serves_any_database:
-            yield Rows(connection, {}, state_of(connection).version is not None), schema
-        else:
-            yield reading_rows(connection, schema), schema
-
-
-def read_sessions(root: Path, most: int = HERE) -> tuple[SessionLine, ...]:
+def read_sessions(root: Path, most: int = HERE) -> tuple[WorkSession, ...]:
     """Return the sessions on record and on this machine without users' decisions, newest first."""
     stored = {one.session_id: one for one in stored_sessions(root) if not one.dry_run}
     with reading(root) as (rows, _):
         return _lines(rows, newest_sessions(rows, most) if rows.has_ledger else (), stored)[:most]
 
 
-def find_session(root: Path, session_id: str) -> SessionLine | None:
+def find_session(root: Path, session_id: str) -> WorkSession | None:
     """Return one session of the project in `root`, or None if the id is unknown."""
     if not session_id.isprintable():
         return None
@@ -477,7 +448,7 @@ def find_session(root: Path, session_id: str) -> SessionLine | None:
 
 def _lines(
     rows: Rows, recorded: Sequence[SessionRecord], stored: Mapping[str, StoredSession]
-) -> tuple[SessionLine, ...]:
+) -> tuple[WorkSession, ...]:
     known = {one.session_id for one in recorded}
     records = [*recorded, *(_record_of(one) for name, one in stored.items() if name not in known)]
     titles = _titles(rows, [one.task_id for one in records])
@@ -485,7 +456,7 @@ def _lines(
     holding = holding_sessions(rows, ids) if ids else frozenset()
     live = working_sessions(rows) if ids else frozenset()  # also on other machines
 
-    def session_line(record: SessionRecord) -> SessionLine:
+    def session_line(record: SessionRecord) -> WorkSession:
         name, outcome = record.session_id, record.outcome or ""
         own, work = stored.get(name), work_session(record)
         runs = what_runs(own)
@@ -493,17 +464,13 @@ def _lines(
             outcome = "at work" if runs or name in live else "no end on record"
         elif outcome == DONE and (record.merged or record.worktree):
             outcome = "merged" if record.merged else MERGING if name in holding else "not merged"
-        return SessionLine(
-            replace(work.record, session_id=name, worktree=record.worktree),
-            titles.get(record.task_id or 0, ""),
-            line(OUTCOMES.get(outcome, outcome)),
-            KINDS.get(outcome, "stop"),
-            runs,
-            own.containment if own and own.facts else "",
-            work.cost,
-            work.seconds,
-            address_of(name),
-            stream_name(name),
+        return work._replace(
+            record=replace(work.record, session_id=name, worktree=record.worktree),
+            title=titles.get(record.task_id or 0, ""),
+            outcome=line(OUTCOMES.get(outcome, outcome)),
+            kind=KINDS.get(outcome, "stop"),
+            runs=runs,
+            containment=own.containment if own and own.facts else "",
         )
 
     return tuple(
@@ -592,7 +559,7 @@ def read_now(board: Board, streams: Streams) -> Mapping[str, object]:
         if one.runs or launcher_of(folder) is not None
     }
 
-    def card(name: str, session: SessionLine) -> Mapping[str, object]:
+    def card(name: str, session: WorkSession) -> Mapping[str, object]:
         board.follow(session.record.session_id)
         heeds.append(session.key)
         stream = streams.of(session.record.session_id, session.record.agent or "")
@@ -631,7 +598,7 @@ def retained_work(root: Path) -> tuple[str, ...]:
     return ()
 
 
-def read_nights(board: Board, sessions: Sequence[SessionLine]) -> Mapping[str, Any]:
+def read_nights(board: Board, sessions: Sequence[WorkSession]) -> Mapping[str, Any]:
     """Return the nights of sessions, the newest first, with the sessions by id."""
     active = [one.record.session_id for one in sessions if one.kind == "run"]
     merging = [one.record.task_id or 0 for one in sessions if one.outcome == MERGING]
@@ -679,19 +646,10 @@ def read_session(
         values |= {"log": stream, "cost_now": cost_so_far(stream)}
         values |= {"entries": entries[-most:], "hidden": max(0, len(entries) - most)}
     if part in ("", "files"):
-        values["files"] = session_diff(board.root, session)
+        values["files"] = FileChanges("", problem=OVER)
+        if session.record.merged or session.runs:
+            values["files"] = session_changes(board.root, session.record)
     return values
-
-
-def session_diff(root: Path, session: SessionLine) -> FileChanges:
-    """Return the changed files of a session: of its merge, or the current ones while it runs."""
-    if session.record.merged:
-        return merge_diff(root, session.record.merged)
-    if not session.runs:
-        return FileChanges("", problem=OVER)
-    with reading(root) as (rows, _):
-        base = base_of(rows, session.record.session_id) if rows.has_ledger else None
-    return tree_diff(root, session.record.worktree, base)
 
 
 def read_start(board: Board, typed: Mapping[str, str]) -> Mapping[str, Any]:
@@ -727,61 +685,41 @@ def routes(desk: Desk) -> Sequence[Route]:
     board, root, streams = desk.board, desk.root, Streams(desk.root)
     started = StartedProcesses(root, desk.tell)
 
-    async def show(request: Request) -> Response:
+    def read(request: Request) -> Mapping[str, object]:
         query = query_of(request)
-        part = query.get("part", "")
+        part, values = query.get("part", ""), dict[str, object](view="agents")
+        if part in ("", "now"):
+            values |= read_now(board, streams)
+        if part in ("", "nights"):
+            sessions = board.cached(SESSIONS, read_sessions)
+            if "all" in query:
+                sessions = read_sessions(root, MOST_SESSIONS)
+            values |= read_nights(board, sessions)
+        return values
 
-        def read() -> Mapping[str, object]:
-            values: dict[str, object] = {"view": "agents"}
-            if part in ("", "now"):
-                values |= read_now(board, streams)
-            if part in ("", "nights"):
-                sessions = board.cached(SESSIONS, read_sessions)
-                if "all" in query:
-                    sessions = read_sessions(root, MOST_SESSIONS)
-                values |= read_nights(board, sessions)
-            return values
-
-        return await desk.page(request, TEMPLATE, read, title="Agents")
-
-    async def session(request: Request) -> Response:
-        query, name = query_of(request), str(request.path_params["session_id"])
-
-        def read() -> Mapping[str, object]:
-            values = read_session(board, streams, name, query)
-            ours = started.running(name) is not None
-            return {**values, "stops": "agent" if ours else values["session"].runs}
-
-        return await desk.page(request, TEMPLATE, read, title="A session")
-
-    async def start(request: Request) -> Response:
-        """Start agents, or show the form for that; a refused form keeps its values."""
-        typed, outcome = query_of(request), None
-        if request.method == "POST":
-            form = await form_of(request)
-            outcome = await in_thread(lambda: started.start(form))
-            if outcome.ok or wants_json(request):
-                return desk.answered(request, outcome, outcome.then)
-            typed = {name: "".join(form.texts(name)) for name in form.names}
-
-        def read() -> Mapping[str, object]:
-            return {"view": "start", "form": read_start(board, typed)}
-
-        return await desk.page(request, TEMPLATE, read, title="Start agents", outcome=outcome)
-
-    async def ask(request: Request) -> Response:
-        return await desk.decide(request, partial(ask_loop, root), "/agents")
-
-    async def stop(request: Request) -> Response:
+    def read_one(request: Request) -> Mapping[str, object]:
         name = str(request.path_params["session_id"])
-        return await desk.decide(
-            request, lambda _: stop_session(root, name, started), address_of(name)
-        )
+        values = read_session(board, streams, name, query_of(request))
+        ours = started.running(name) is not None
+        return {**values, "stops": "agent" if ours else values["session"].runs}
 
+    def read_form(request: Request, form: Form | None, _: object) -> Mapping[str, object]:
+        typed = query_of(request)
+        if form is not None:
+            typed = {name: "".join(form.texts(name)) for name in form.names}
+        return {"view": "start", "form": read_start(board, typed)}
+
+    def start(_: Request, form: Form) -> ActionResult:
+        return started.start(form)
+
+    def stop(request: Request, _: Form) -> ActionResult:
+        return stop_session(root, str(request.path_params["session_id"]), started)
+
+    one = "/agents/{session_id}"
     return [
-        Route("/agents", show, methods=["GET"]),
-        Route("/agents/start", start, methods=["GET", "POST"]),
-        Route("/loop/ask", ask, methods=["POST"]),
-        Route("/agents/{session_id}", session, methods=["GET"]),
-        Route("/agents/{session_id}/stop", stop, methods=["POST"]),
+        desk.screen("/agents", TEMPLATE, "Agents", read),
+        desk.form("/agents/start", TEMPLATE, "Start agents", start, "/agents", read_form),
+        desk.decision("/loop/ask", lambda _, form: ask_loop(root, form), "/agents"),
+        desk.screen(one, TEMPLATE, "A session", read_one),
+        desk.decision(f"{one}/stop", stop, one),
     ]

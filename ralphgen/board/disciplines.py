@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from ralphgen.board.render import NOTHING_CHANGED
 from ralphgen.board.text import WAS, ActionResult, Form, line
 from ralphgen.emit import workflows
 from ralphgen.emit.scaffold import CONFIG_TEXT
@@ -76,7 +77,6 @@ RESERVED = tuple(kit.key for kit in KITS)
 """Reserved names of servers."""
 TOP = "disciplines"
 RELOAD = "load the page again"
-NOTHING_SAVED = "nothing was saved"
 BOARD = "board"  # marks the board's edits in the journal
 PATIENCE = 5.0  # seconds that the user waits for other writers
 CHANGE = "UPDATE disciplines SET COLUMNS WHERE name = ?"
@@ -617,7 +617,7 @@ def save(root: Path, edit: Edit, session: str = BOARD, patience: float = PATIENC
             if view.fingerprint != edit.fingerprint:
                 return _stale(root, edit)
             if wrong := tuple(problems_of(edit, view, catalog_of(Project(root)))):
-                return ActionResult(False, NOTHING_SAVED, problems=wrong)
+                return ActionResult(False, NOTHING_CHANGED, problems=wrong)
             told += _secrets_of(old.servers("config"))
             told += _secrets_of(old.servers("database") if not view.stored_servers else ())
             typed = (edit.servers or {}).values()
@@ -630,7 +630,7 @@ def save(root: Path, edit: Edit, session: str = BOARD, patience: float = PATIENC
     except (RalphgenError, ToolError, OSError) as error:
         problems = error.problems if isinstance(error, RalphgenError) else (Problem(str(error)),)
         refused = tuple(_without_secrets(one, told) for one in problems)
-        return ActionResult(False, NOTHING_SAVED, problems=refused)
+        return ActionResult(False, NOTHING_CHANGED, problems=refused)
     written = _server_digests(root, edit.discipline) - before  # the user's own values
     if warning := keep_record(root, [*written]):
         lines.append(warning)
@@ -647,7 +647,7 @@ def _stale(root: Path, edit: Edit) -> ActionResult:
     if now is not None and _is_of_same_lists(edit.fingerprint, now.fingerprint):
         hint = "save it again to overwrite the current values"
     text = "someone else changed the discipline after the page was loaded"
-    return ActionResult(False, NOTHING_SAVED, (), (Problem(text, hint),), stale=True)
+    return ActionResult(False, NOTHING_CHANGED, (), (Problem(text, hint),), stale=True)
 
 
 def _server_digests(root: Path, discipline: str) -> frozenset[str]:

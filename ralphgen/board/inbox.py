@@ -27,13 +27,12 @@ from ralphgen.emit import workflows
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.exchange.branch import rows_behind
 from ralphgen.kits.project import Project
-from ralphgen.kits.ralph.rows import Rows, reading_rows
+from ralphgen.kits.ralph.rows import Rows
 from ralphgen.ledger.record import RecordReader, SessionRecord, newest_sessions
 from ralphgen.loop.cost import Costs
 from ralphgen.loop.git import Git
 from ralphgen.loop.record import read_events, stored_loops
 from ralphgen.loop.trees import BRANCH, changed_in, users_checkout
-from ralphgen.project.database import open_database
 from ralphgen.project.schema import column_names
 from ralphgen.runtime.engine.ledger import DONE, RECORDED
 from ralphgen.runtime.tasks.claims import BLOCKED, IN_PROGRESS, PENDING, is_live
@@ -438,8 +437,7 @@ def read_project(root: Path) -> Items:
     """Return the items of the project in `root`, none in one of tables alone."""
     if has_tables_alone(root):
         return Items()
-    with open_database(root) as connection:
-        rows = reading_rows(connection, Project(root).schema_in(connection))
+    with Project(root).task_rows() as (rows, _):
         return _Reading(rows, root).items()
 
 

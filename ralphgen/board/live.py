@@ -22,10 +22,11 @@ from ralphgen.board.text import line, query_of
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.files import MANIFEST, SETTLED, manifest_entries
 from ralphgen.kits.project import Project
-from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
+from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows, reading_rows
 from ralphgen.kits.registry import read_settings
 from ralphgen.kits.specum import spec_files
 from ralphgen.ledger.record import RecordReader
+from ralphgen.ledger.tables import state_of
 from ralphgen.loop.record import StoredLoop, stored_loops
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import kit_settings
@@ -37,6 +38,7 @@ from ralphgen.project.database import (
     open_database,
     open_without_trace,
 )
+from ralphgen.project.model import Schema
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,
@@ -350,6 +352,18 @@ def _stamp(path: Path) -> tuple[object, ...]:
     settled = time.time() - found.st_mtime > SETTLED
     # No st_ctime: root sets that of the log of a database by reading it.
     return found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode, settled
+
+
+@contextmanager
+def reading(root: Path) -> Iterator[tuple[Rows, Schema]]:
+    """Read a project at one moment: its tasks and ledger, or of tables alone only the ledger."""
+    project = Project(root)
+    with open_database(root) as connection:
+        schema = project.schema_in(connection)
+        if project.serves_any_database:
+            yield Rows(connection, {}, state_of(connection).version is not None), schema
+        else:
+            yield reading_rows(connection, schema), schema
 
 
 def project_title(root: Path, other: str = UNTITLED) -> str:

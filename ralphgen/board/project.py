@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import partial
 from hashlib import sha256
 from heapq import nlargest
 from operator import itemgetter
@@ -20,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ralphgen.agents.edits import ClashError, EditedProject
+from ralphgen.agents.edits import EditedProject
 from ralphgen.board import charts
 from ralphgen.board import disciplines as edits
 from ralphgen.board.actions import EMPTY, EditField, field_text
@@ -28,7 +27,7 @@ from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.inbox import costs_of, nights, working_sessions
 from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title, specum_settings
 from ralphgen.board.matrix import matrix
-from ralphgen.board.render import Desk, json_answer, render
+from ralphgen.board.render import Act, Desk, json_answer, render
 from ralphgen.board.text import (
     WAS,
     ActionResult,
@@ -39,7 +38,6 @@ from ralphgen.board.text import (
     natural,
     paragraph,
     query_of,
-    wants_json,
 )
 from ralphgen.doctor import examine
 from ralphgen.emit import workflows
@@ -208,12 +206,11 @@ TEMPLATE = "project.html.jinja"
 ASSETS = Path(__file__).parent / "assets"
 SHEETS = ("board.css", "project.css")
 REPORTED = 200  # sessions
-RELOAD, EDIT = "load the page again", "Edit the project"
+RELOAD = "load the page again"
 KINDS = ("edited", "stale", "missing", "leftover", "unknown")
 """Of files that differ, by weight: a file of two kinds is shown as the first of them."""
 Values = Mapping[str, object]
 """The values that fill the template."""
-Read = Callable[[Board, Request], Values]
 
 
 def project_fields(root: Path, form: Form = EMPTY) -> dict[str, EditField]:
@@ -230,17 +227,13 @@ def project_fields(root: Path, form: Form = EMPTY) -> dict[str, EditField]:
 
 def save_project(board: Board, form: Form) -> ActionResult:
     """Write the edited texts of a form, unless others have changed them meanwhile."""
-    try:
-        project = EditedProject(board.root)
-        read = {name: field_text(form, f"{WAS}{name}") for name in project.fields}
-        texts = {name: field_text(form, name, text) for name, text in read.items()}
-        project.record = {name: text or None for name, text in read.items()}
-        wanted = {name: text or None for name, text in texts.items() if text != read[name]}
-        with board.acting:
-            changed = project.write(wanted)["changed"]
-    except RalphgenError as error:
-        stale = isinstance(error, ClashError)
-        return ActionResult(False, "nothing was saved", (), error.problems, stale)
+    project = EditedProject(board.root)
+    read = {name: field_text(form, f"{WAS}{name}") for name in project.fields}
+    texts = {name: field_text(form, name, text) for name, text in read.items()}
+    project.record = {name: text or None for name, text in read.items()}
+    wanted = {name: text or None for name, text in texts.items() if text != read[name]}
+    with board.acting:
+        changed = project.write(wanted)["changed"]
     return ActionResult(True, f"project: changed {', '.join(changed) or 'nothing'}")
 
 
@@ -270,7 +263,7 @@ def drift(root: Path) -> dict[str, Any]:
     return {**found, "summary": summary, "hint": checked.hint(), "files": files}
 
 
-def regenerate(board: Board) -> ActionResult:
+def regenerate(board: Board, _: Form) -> ActionResult:
     """Regenerate the server and its environment."""
     messages: list[str] = []
     with board.acting:
@@ -282,7 +275,7 @@ def regenerate(board: Board) -> ActionResult:
     return ActionResult(False, f"the server {rest}", tuple(messages), found)
 
 
-def diagnose(board: Board) -> ActionResult:
+def diagnose(board: Board, _: Form) -> ActionResult:
     """Run `ralphgen doctor`, and keep its findings for the page."""
     with board.acting:
         board.findings = findings = tuple(examine(Project(board.root)))
@@ -308,7 +301,8 @@ def problems(board: Board, form: Form) -> Sequence[Problem]:
 def save(board: Board, form: Form) -> ActionResult:
     """Save the edit of a discipline in a form, and regenerate."""
     with board.acting:
-        return edits.save(board.root, edits.Edit.of(form), board.session)
+        outcome = edits.save(board.root, edits.Edit.of(form), board.session)
+    return replace(outcome, then=address_of(form.text("discipline")))
 
 
 def address_of(discipline: str) -> str:
@@ -318,126 +312,95 @@ def address_of(discipline: str) -> str:
     return f"/project/disciplines?name={discipline}"
 
 
-def _overview(board: Board, _: Request) -> Values:
+def _overview(board: Board, *_: object) -> Values:
     root = board.root
     values: dict[str, object] = {"page": "overview", "title": project_title(root, root.name)}
     if has_tables_alone(root):
         return {**values, "about": {}, "specs": None, "progress": []}
-    with open_database(root) as connection:
-        rows = reading_rows(connection, Project(root).schema_in(connection))
+    with Project(root).task_rows() as (rows, _schema):
         progress = read_progress(rows)
         values |= {"progress": progress, "learnings": read_learnings(rows)}
         values |= {"pictures": read_pictures(rows, progress[0].counts)}
     return {**values, "about": project_fields(root), "specs": read_specs(root)}
 
 
-def _edit(board: Board, _: Request, typed: Form = EMPTY) -> Values:
-    fields = project_fields(board.root, typed)
+def _edit(board: Board, _: Request, form: Form | None, _outcome: object) -> Values:
+    fields = project_fields(board.root, form or EMPTY)
     if not fields:
         raise HTTPException(404, "the title and description cannot be edited here")
     return {"page": "edit", "fields": fields.values()}
 
 
-def _access(board: Board, request: Request) -> Values:
+def _access(board: Board, request: Request, *_: object) -> Values:
     names = [row.name for row in read_disciplines(board.root).rows]
     chosen = query_of(request).get("discipline", "")
     view = matrix(board.cached("matrix", Project), chosen if chosen in names else None)
     return {"page": "access", "view": view, "disciplines": names}
 
 
-def _disciplines(board: Board, request: Request) -> Values:
-    name = request.path_params.get("name") or query_of(request).get("name")
-    if name is not None:
-        return _discipline(board, request, name)
-    found = read_disciplines(board.root)
-    return {"page": "disciplines", "address": address_of, **found._asdict()}
-
-
-def _discipline(
-    board: Board,
-    _: Request,
-    name: str,
-    typed: Form | None = None,
-    found: Sequence[Problem] = (),
+def _disciplines(
+    board: Board, request: Request, form: Form | None, outcome: ActionResult | None
 ) -> Values:
-    disciplines = read_disciplines(board.root)
-    view = disciplines.by_name(name)
+    """Return all disciplines, or the one of an address or of a refused form."""
+    found, wrong = read_disciplines(board.root), outcome.problems if outcome else ()
+    name = request.path_params.get("name") or query_of(request).get("name")
+    name = name if form is None else form.text("discipline")
+    if name is None:
+        return {"page": "disciplines", "address": address_of, **found._asdict()}
+    view = found.by_name(name)
     if view is None:
         raise HTTPException(404, "there is no such discipline")
     return {
         "page": "discipline",
         "title": line(name),
-        "view": view if typed is None else edits.typed_view(view, typed),
-        "typed": typed is not None,
-        "problems": (*disciplines.problems, *view.problems),
-        "wrong": {one.field: f"{one.text}: {one.hint}".removesuffix(": ") for one in found},
+        "view": view if form is None else edits.typed_view(view, form),
+        "typed": form is not None,
+        "problems": (*found.problems, *view.problems),
+        "wrong": {one.field: f"{one.text}: {one.hint}".removesuffix(": ") for one in wrong},
         "address": address_of,
     }
 
 
-def _health(board: Board, _: Request) -> Values:
+def _health(board: Board, *_: object) -> Values:
     return {"page": "health", "drift": board.cached("drift", drift), "findings": board.findings}
 
 
 def routes(desk: Desk) -> Sequence[Route]:
     """Return the routes of this screen; fixed addresses come before the ones with a name."""
-    board = desk.board
+    board, place, health = desk.board, "/project/disciplines", "/project/health"
 
-    async def show(
-        title: str, read: Read, request: Request, outcome: ActionResult | None = None
-    ) -> Response:
-        """Show a page, or the problems of a project that is unreadable."""
+    def reads(read: Callable[..., Values]) -> Callable[..., Values]:
+        """Return a reader that shows the problems of a project that is unreadable."""
 
-        def values() -> Values:
+        def values(
+            request: Request, form: Form | None = None, outcome: ActionResult | None = None
+        ) -> Values:
             try:
-                return {"problems": (), **read(board, request)}
+                return {"problems": (), **read(board, request, form, outcome)}
             except RalphgenError as error:
                 return {"page": "problem", "problems": error.problems}
 
-        return await desk.page(request, TEMPLATE, values, title=title, outcome=outcome)
+        return values
 
-    async def save_texts(request: Request) -> Response:
-        form = await form_of(request)
-        outcome = await in_thread(lambda: save_project(board, form))
-        if outcome.ok or wants_json(request):
-            return desk.answered(request, outcome, "/project")
-        return await show(EDIT, partial(_edit, typed=form), request, outcome)
-
-    async def save_discipline(request: Request) -> Response:
-        form = await form_of(request)
-        outcome, name = await in_thread(lambda: save(board, form)), form.text("discipline")
-        if outcome.ok or wants_json(request):
-            return desk.answered(request, outcome, address_of(name))
-        read = partial(_discipline, name=name, typed=form, found=outcome.problems)
-        return await show("", read, request, outcome)
+    def does(act: Callable[[Board, Form], ActionResult]) -> Act:
+        return lambda _, form: act(board, form)
 
     async def check(request: Request) -> Response:
         form = await form_of(request)
         return json_answer([*map(asdict, await in_thread(lambda: problems(board, form)))])
 
-    def decides(act: Callable[[Board], ActionResult]) -> Callable[..., Any]:
-        return partial(desk.decide, act=lambda _: act(board), then="/project/health")
-
-    form = "/disciplines/{name:path}"
-    gets: Mapping[str, tuple[str, Read]] = {
-        "": ("Project", _overview),
-        "/edit": (EDIT, _edit),
-        "/access": ("Access", _access),
-        "/disciplines": ("Disciplines", _disciplines),
-        form: ("Disciplines", _disciplines),
-        "/health": ("Health", _health),
-    }
-    posts: Mapping[str, Callable[..., Any]] = {
-        "/edit": save_texts,
-        "/check": check,
-        "/disciplines": save_discipline,
-        form: save_discipline,
-        "/regenerate": decides(regenerate),
-        "/diagnose": decides(diagnose),
-    }
+    edit = TEMPLATE, "Edit the project", does(save_project), "/project", reads(_edit)
+    discipline = TEMPLATE, "Disciplines", does(save), place, reads(_disciplines)
     return [
-        *(Route(f"/project{at}", partial(show, *one), methods=["GET"]) for at, one in gets.items()),
-        *(Route(f"/project{at}", post, methods=["POST"]) for at, post in posts.items()),
+        desk.screen("/project", TEMPLATE, "Project", reads(_overview)),
+        desk.form("/project/edit", *edit),
+        desk.screen("/project/access", TEMPLATE, "Access", reads(_access)),
+        desk.form(place, *discipline),
+        desk.form(f"{place}/{{name:path}}", *discipline),
+        desk.screen(health, TEMPLATE, "Health", reads(_health)),
+        Route("/project/check", check, methods=["POST"]),
+        desk.decision("/project/regenerate", does(regenerate), health),
+        desk.decision("/project/diagnose", does(diagnose), health),
     ]
 
 

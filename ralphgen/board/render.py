@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
@@ -19,7 +20,9 @@ from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
 
+from ralphgen.agents.edits import ClashError
 from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title
 from ralphgen.board.text import (
     ActionResult,
@@ -44,6 +47,7 @@ AGES = ((86_400, "d"), (3_600, "h"), (MINUTE, "min"))
 FRAME, BADGE, SAID = "page.html.jinja", "badge", "said"  # of all pages, and its own parts
 OF_ALL = (("/agents", "Agents"), ("/project", "Project"))
 PLACES = (("/", "Inbox"), ("/tasks", "Tasks"), *OF_ALL)
+NOTHING_CHANGED = "Nothing was changed"
 NOTHING = "There is nothing at this address."
 
 
@@ -141,6 +145,14 @@ def render(name: str, values: Mapping[str, object], part: str = "") -> str:
     return "".join(template.blocks[part](context)).translate(HALVES)
 
 
+Read = Callable[[Request], Mapping[str, object]]
+"""Returns the values of a template."""
+Act = Callable[[Request, Form], ActionResult]
+"""Does what a form asks for; `RalphgenError` is a refusal."""
+ReadForm = Callable[[Request, Form | None, ActionResult | None], Mapping[str, object]]
+"""Returns the values of a template, with the fields and the result of a refused form."""
+
+
 class Desk:
     """Answers the requests of all screens; all of it belongs to the event loop.
 
@@ -178,6 +190,7 @@ class Desk:
         notice = outcome or self._kept.pop(query.get("notice", ""), None)
         if notice is None and part in {"", SAID} and self._news:
             notice = self._news.popleft()
+        title = title.format(**request.path_params)
         values = request.state.page = {"title": title, "notice": notice}
 
         def draw() -> str:
@@ -202,34 +215,60 @@ class Desk:
         places = OF_ALL if alone else PLACES
         return {"project": title, "alone": alone, "places": places, "here": here, "badge": badge}
 
-    async def decide(
-        self, request: Request, act: Callable[[Form], ActionResult], then: str
-    ) -> Response:
-        """Do what a form asks for, in a thread, and answer with the result.
+    def screen(self, path: str, template: str, title: str, read: Read) -> Route:
+        """Return the route of a page, whose values `read` returns in a thread."""
 
-        A script gets it as JSON, with 409 for a conflict and 400 for a refusal; a plain form is
-        redirected to the address `then`, which shows it once. `RalphgenError` is a refusal.
+        async def show(request: Request) -> Response:
+            return await self.page(request, template, lambda: read(request), title=title)
+
+        return Route(path, show, methods=["GET"])
+
+    def decision(self, path: str, act: Act, then: str) -> Route:
+        """Return the route of an action, which does what a form asks for, in a thread.
+
+        A script gets the result as JSON, with 409 for a conflict and 400 for a refusal; a plain
+        form is redirected to the address `then`, which shows it once.
         """
-        form = await form_of(request)
-        try:
-            outcome = await in_thread(lambda: act(form))
-        except RalphgenError as error:
-            outcome = ActionResult(False, "nothing was changed", (), error.problems)
-        except ToolError as error:
-            outcome = ActionResult(False, line(error, 500))
-        return self.answered(request, outcome, then)
+
+        async def decide(request: Request) -> Response:
+            form = await form_of(request)
+            outcome = await in_thread(lambda: attempt(lambda: act(request, form)))
+            return self.answered(request, outcome, then)
+
+        return Route(path, decide, methods=["POST"])
+
+    def form(
+        self, path: str, template: str, title: str, act: Act, then: str, read: ReadForm
+    ) -> Route:
+        """Return the route of a form, and of its action: a plain form shows a refusal as typed."""
+
+        async def answer(request: Request) -> Response:
+            form, outcome = None, None
+            if request.method == "POST":
+                form = await form_of(request)
+                outcome = await in_thread(lambda: attempt(lambda: act(request, form)))
+                if outcome.ok or wants_json(request):
+                    return self.answered(request, outcome, then)
+
+            def values() -> Mapping[str, object]:
+                return read(request, form, outcome)
+
+            return await self.page(request, template, values, title=title, outcome=outcome)
+
+        return Route(path, answer, methods=["GET", "POST"])
 
     def answered(self, request: Request, outcome: ActionResult, then: str) -> Response:
-        """Answer with a result, as `decide` does."""
+        """Answer with a result, as `decision` does."""
         if wants_json(request):
             return json_answer(asdict(outcome), _status(outcome))
+        parts = request.path_params.items()
+        named = {name: quote(str(one), "", errors="surrogateescape") for name, one in parts}
         key = secrets.token_urlsafe(12)
         self._kept[key] = outcome
         if len(self._kept) > MOST_KEPT:
             del self._kept[next(iter(self._kept))]
-        path, mark, anchor = then.partition("#")
-        sign = "&" if "?" in path else "?"
-        return RedirectResponse(f"{path}{sign}notice={key}{mark}{anchor}", 303)
+        path = outcome.then or then.format(**named)
+        return RedirectResponse(f"{path}{'&' if '?' in path else '?'}notice={key}", 303)
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """Answer with the reasons of an error: JSON, plain text for a part, or a page."""
@@ -254,6 +293,16 @@ class Desk:
             answer = HTMLResponse(render("problem.html.jinja", values), status)
         answer.headers.update(getattr(error, "headers", None) or {})
         return answer
+
+
+def attempt(act: Callable[[], ActionResult], failed: str = NOTHING_CHANGED) -> ActionResult:
+    """Return the result of an action, also of a refused one."""
+    try:
+        return act()
+    except RalphgenError as error:
+        return ActionResult(False, failed, (), error.problems, isinstance(error, ClashError))
+    except ToolError as error:
+        return ActionResult(False, line(error, 500))
 
 
 def _status(outcome: ActionResult | None) -> int:

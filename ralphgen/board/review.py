@@ -9,17 +9,17 @@ from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.agents.adapters import KNOWN
 from ralphgen.board.actions import LARGEST_ID, NAMED, PRIORITIES, names_in, stored_task
 from ralphgen.board.diff import FileChanges, branch_diff, conflict_diff, merge_diff, tree_diff
 from ralphgen.board.inbox import cost_of, items_of
-from ralphgen.board.live import Board, has_tables_alone, start_in_thread
+from ralphgen.board.live import Board, has_tables_alone, reading, start_in_thread, stream_name
 from ralphgen.board.render import Desk
 from ralphgen.board.text import line, moment, paragraph, query_of
 from ralphgen.errors import RalphgenError
@@ -84,12 +84,37 @@ Neighbour = tuple[int, str, str, bool]
 
 
 class WorkSession(NamedTuple):
-    """A session on the task, with its agent, cost and duration; the last is None if unknown."""
+    """A session with its agent, cost and duration; unknown values are empty.
+
+    `record` is its row, or as much of one as its files have. A session of a list also has a title,
+    its outcome in words with the kind of its mark, and what `runs` in it on this machine: "agent",
+    "server", or nothing.
+    """
 
     record: SessionRecord
     agent: str
     cost: str
     seconds: float | None
+    title: str = ""
+    outcome: str = ""
+    kind: str = ""
+    runs: str = ""
+    containment: str = ""
+
+    @property
+    def address(self) -> str:
+        """Return the address of its page."""
+        return session_address(self.record.session_id)
+
+    @property
+    def key(self) -> str:
+        """Return the id of its elements."""
+        return stream_name(self.record.session_id)
+
+
+def session_address(session_id: str) -> str:
+    """Return the address of a session's page."""
+    return f"/agents/{quote(session_id, safe='', errors='surrogateescape')}"
 
 
 class ShownCheck(NamedTuple):
@@ -482,13 +507,17 @@ def work_changes(
         return branch_diff(root, branch)
     if work is None or {status, work.record.outcome} != {DONE}:
         return None
-    if work.record.merged:
-        return _merge_diff(root, work.record.merged)
-    if work.record.worktree:
-        return None
-    with open_database(root) as connection:
-        base = base_of(Rows(connection, {}), work.record.session_id)
-    return tree_diff(root, None, base)
+    is_elsewhere = work.record.worktree and not work.record.merged
+    return None if is_elsewhere else session_changes(root, work.record)
+
+
+def session_changes(root: Path, record: SessionRecord) -> FileChanges:
+    """Return the changed files of a session: of its merge, or the current ones of its folder."""
+    if record.merged:
+        return _merge_diff(root, record.merged)
+    with reading(root) as (rows, _):
+        base = base_of(rows, record.session_id) if rows.has_ledger else None
+    return tree_diff(root, record.worktree, base)
 
 
 _merge_diff = lru_cache(maxsize=32)(merge_diff)
@@ -530,12 +559,10 @@ def draft_choices(rows: Rows, schema: Schema, row: Row) -> list[tuple[str, str, 
 def routes(desk: Desk) -> Sequence[Route]:
     """Return the routes of this screen."""
 
-    async def show(request: Request) -> Response:
-        task, query = request.path_params["task"], query_of(request)
-        read = partial(page_values, desk.board, task, query)
-        return await desk.page(request, "review.html.jinja", read, title="Task")
+    def read(request: Request) -> Mapping[str, object]:
+        return page_values(desk.board, request.path_params["task"], query_of(request))
 
-    return [Route("/tasks/{task:int}", show, methods=["GET"])]
+    return [desk.screen("/tasks/{task:int}", "review.html.jinja", "Task", read)]
 
 
 def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[str, object]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.board.inbox import items_of
@@ -347,18 +346,14 @@ def routes(desk: Desk) -> Sequence[Route]:
         with Project(root).task_rows() as (rows, _):
             return TaskList(replace(rows, has_ledger=items.has_ledger), needs)
 
-    async def show(request: Request) -> Response:
+    def values(request: Request) -> Mapping[str, object]:
         query = task_query(query_of(request))
+        tasks, matches = desk.board.cached(f"status {LOOPS}", read_tasks), None
+        if query.q:
+            with Project(desk.root).task_rows() as (rows, _):
+                matches = search(rows, query.q)
+        shown = {"query": query, "groups": tasks.read(query, matches), "tasks": tasks}
+        everything = TaskQuery(layout=query.layout).address()
+        return {**shown, "states": STATES, "everything": everything}
 
-        def values() -> Mapping[str, object]:
-            tasks, matches = desk.board.cached(f"status {LOOPS}", read_tasks), None
-            if query.q:
-                with Project(desk.root).task_rows() as (rows, _):
-                    matches = search(rows, query.q)
-            shown = {"query": query, "groups": tasks.read(query, matches), "tasks": tasks}
-            everything = TaskQuery(layout=query.layout).address()
-            return {**shown, "states": STATES, "everything": everything}
-
-        return await desk.page(request, "tasks.html.jinja", values, title="Tasks")
-
-    return [Route("/tasks", show, methods=["GET"])]
+    return [desk.screen("/tasks", "tasks.html.jinja", "Tasks", values)]

@@ -232,7 +232,7 @@ class TestNewTasks:
         assert "" == page.value("[data-quick]")
         page.type("A second one #nothing")
         page.press("Enter")
-        page.wait("#said [role=alert]:has-text('No task was added')")
+        page.wait("#said [role=alert]:has-text('Nothing was changed')")
         assert "A second one #nothing" == page.value("[data-quick]")
 
     def test_lines_and_filters_work_without_javascript(

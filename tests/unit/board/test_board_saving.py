@@ -205,7 +205,7 @@ def test_a_stale_edit_is_refused_with_what_is_there_now(root: Path) -> None:
     before = editable_state(root)
     saved = save(root, second)
 
-    assert (False, True, "nothing was saved") == (saved.ok, saved.stale, saved.message)
+    assert (False, True, "Nothing was changed") == (saved.ok, saved.stale, saved.message)
     assert "someone else changed the discipline" in saved.problems[0].text
     assert before == editable_state(root)
 

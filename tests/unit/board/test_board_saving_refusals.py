@@ -63,7 +63,7 @@ def test_a_database_that_stays_locked_is_said_and_nothing_is_saved(
         saved = save(root, wanted, patience=0.2)
     (problem,) = saved.problems
 
-    assert (False, "nothing was saved") == (saved.ok, saved.message)
+    assert (False, "Nothing was changed") == (saved.ok, saved.message)
     assert "the database is busy" in problem.text
     assert before == editable_state(root)
     assert save(root, wanted).ok
@@ -145,7 +145,7 @@ def test_with_a_config_that_cannot_be_read_nothing_is_written(root: Path, text: 
     before = texts(root)
     saved = save(root, wanted)
 
-    assert (False, "nothing was saved") == (saved.ok, saved.message)
+    assert (False, "Nothing was changed") == (saved.ok, saved.message)
     assert FILE in saved.problems[0].text
     assert before == texts(root)
     assert PRIVATE not in repr(saved)
@@ -156,7 +156,7 @@ def test_a_wrong_edit_is_refused_at_its_fields(root: Path) -> None:
     before = editable_state(root)
     saved = save(root, edit(root, servers=(*WANTED, bad), disabled=("no",)))
 
-    assert (False, "nothing was saved") == (saved.ok, saved.message)
+    assert (False, "Nothing was changed") == (saved.ok, saved.message)
     fields = ["servers.2.name", "servers.2.command", "servers.2.env.0.value", "disabled"]
     assert fields == [one.field for one in saved.problems]
     assert before == editable_state(root)

@@ -15,8 +15,9 @@ from making_sessions import empty_sessions, opened
 from mornings import SHIFTS, morning_on
 from wire import running
 
-from ralphgen.board.agents import SessionLine, read_nights, read_sessions, read_start, start_summary
+from ralphgen.board.agents import read_nights, read_sessions, read_start, start_summary
 from ralphgen.board.live import Board
+from ralphgen.board.review import WorkSession
 from ralphgen.emit.trust import accept_database
 from ralphgen.emit.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
@@ -93,7 +94,7 @@ def shelf(project: Path) -> Iterator[Path]:
         yield folder
 
 
-def line_of(root: Path) -> SessionLine:
+def line_of(root: Path) -> WorkSession:
     (found,) = read_sessions(root)
     return found
 
