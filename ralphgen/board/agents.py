@@ -261,6 +261,7 @@ class StartedCommand:
         finally:
             if not self.result.done():
                 self.result.set_result(_refused([Problem("the start cannot be watched")]))
+            self.process.wait()
             self.over.set()
 
     def _wait(self) -> None:

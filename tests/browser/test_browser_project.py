@@ -73,6 +73,10 @@ def test_its_pages_are_accessible_and_as_wide_as_the_window(
         page.go(f"{board.url}project{name}")
         assert not page.violations_in_both_schemes(), name
         assert page.script("document.documentElement.scrollWidth <= innerWidth"), name
+    page.go(f"{board.url}project")
+    page.press("e")
+    page.wait("dialog[open] [name=title]")
+    assert not page.violations_in_both_schemes()
 
 
 def test_its_tabs_lead_from_page_to_page(page: Page) -> None:

@@ -231,6 +231,53 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         assert page.script("document.documentElement.scrollWidth <= innerWidth"), width
 
 
+DIALOGS = {  # by the beginning of the heading: an address, and the keys from there
+    "Send back #11": ("tasks/11", "s"),
+    "Undo the work on #11": ("tasks/11", "u"),
+    "Edit #27": ("tasks/27", "e"),
+    "Status of #27": ("tasks/27", "d"),
+    "Not proved yet: #27": ("tasks/27", "d", "d", "o", "n", "Control+Enter"),
+    "Comment on #27": ("tasks/27", "m"),
+    "New task": ("tasks",),
+    "Start agents": ("tasks", "g"),
+    "Keys": ("", "?"),
+}
+
+
+@pytest.mark.parametrize("heading", DIALOGS)
+def test_axe_finds_nothing_in_an_open_dialog(
+    chromium: Chromium, board: BoardProcess, heading: str
+) -> None:
+    address, *keys = DIALOGS[heading]
+    with chromium.page(f"{board.url}{address}") as page:
+        for width, height in SIZES:
+            page.resize(width, height)
+            page.go(f"{board.url}{address}")
+            if keys:
+                page.press(keys[0])
+            else:
+                page.click("a:text('More fields')")
+            page.wait("dialog[open] h2")
+            page.press(*keys[1:])
+            page.wait(f"dialog[open] h2:has-text('{heading}')")
+            assert [] == page.violations_in_both_schemes(), width
+            assert page.script("document.documentElement.scrollWidth <= innerWidth"), width
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_axe_finds_nothing_in_a_pane_of_the_inbox(page: Page, kind: str) -> None:
+    if kind != "other":
+        select(page, KINDS[kind])
+    else:
+        page.click("#task-11 a")
+        page.press("a")
+        page.wait(".toast[data-ok=true]")
+    for width, height in SIZES:
+        page.resize(width, height)
+        assert [] == page.violations_in_both_schemes(), width
+        assert page.script("document.documentElement.scrollWidth <= innerWidth"), width
+
+
 def test_a_task_that_an_agent_left_says_so(page: Page, board: BoardProcess) -> None:
     page.go(f"{board.url}tasks/{LEFT}")
     assert "Its agent is gone" in page.text("#review")

@@ -252,3 +252,18 @@ def test_a_start_that_fails_late_is_reported_on_the_next_page(
 
     assert started["ok"]
     assert "" == after
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_start_that_cannot_be_watched_does_not_hold_up_the_next(
+    project: LoopProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name_agent(project)
+    fields = {**FIELDS, "agent": "own", "max_cost": "2"}
+    with running_board(project.root) as board:
+        with monkeypatch.context() as broken:
+            broken.setattr("ralphgen.board.agents.LOOK", -1.0)  # `time.sleep` refuses it
+            first = board.act("agents/start", fields)
+        assert until(lambda: "cannot be enforced" in str(board.act("agents/start", fields)))
+
+    assert "the start cannot be watched" == first["problems"][0]["text"]
