@@ -81,10 +81,7 @@ def field_text(form: Form, name: str, other: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class EditField:
-    """A field of a form: the stored value `was`, the value that was `read`, and the typed `text`.
-
-    `rule` is the schema of the argument that sets it, and a `needed` field must not be empty.
-    """
+    """A field of a form: its value `was` stored, was `read`, and is typed; `rule` is its schema."""
 
     name: str
     rule: Rule
@@ -133,10 +130,7 @@ def changes_of(schema: Rule, fields: Sequence[EditField]) -> calls.Record:
 
 
 def as_text(value: object, rule: Rule) -> str:
-    """Return a stored value in the format of a form; an unreadable list is unchanged.
-
-    A list has one item per line, or is JSON if an item could be misread.
-    """
+    """Return a stored value in the format of a form: a list has one item per line, or is JSON."""
     text = "" if value is None else str(plain(value))
     if rule.get("type") == "array":
         has_ids = _has_ids(rule)
@@ -182,11 +176,10 @@ def names_in(rows: Rows, table: str) -> list[tuple[str, str]]:
 
 
 class TaskActions:
-    """Changes tasks of the project of a board, in any thread.
+    """Changes tasks of the project of a board, in any thread; a refusal is a `RalphgenError`.
 
-    Fields are changed by the tools of its server, with the user's rights: the tools' rules and
-    refusals apply, and the ledger records the user's session. All methods raise `RalphgenError`
-    for a refusal. Results of long work go to `tell`.
+    The tools of its server change fields, with the user's rights, and the ledger records it.
+    Results of long work go to `tell`.
     """
 
     def __init__(self, board: Board, tell: Callable[[ActionResult], None]) -> None:
@@ -352,10 +345,7 @@ class TaskActions:
             }
 
     def _values_of_line(self, text: str) -> dict[str, str]:
-        """Return the fields of a new task; a sign before no name is part of the title.
-
-        A project with one feature or discipline needs no mark for it.
-        """
+        """Return the fields of a new task; the only feature or discipline needs no mark."""
         names = self._names()
         found = {field: known[0] for field, known in names.items() if len(known) == 1}
         names = {**names, "priority": PRIORITIES}

@@ -145,10 +145,7 @@ def limit_problem(name: str, given: str) -> str:
 
 
 def valid_options(found: object) -> Mapping[str, str]:
-    """Return the valid options in a loop's first event, by the fields of the form.
-
-    Agents can write to that file: values that no loop can be started with are left out.
-    """
+    """Return the valid options in a loop's first event, which agents can write, by field."""
     given = dict(found) if isinstance(found, dict) else {}
     given["max_time"] = given.get("max_time") or given.get("until")
     texts = {
@@ -196,11 +193,8 @@ def in_words_of_page(text: str) -> str:
     for said, shown in WORDS.items():
         text = text.replace(said, shown)
 
-    def labelled(found: re.Match[str]) -> str:
-        label = LABELS.get(found[1].replace("-", "_"))
-        return found[0] if label is None else f'"{label}"'
-
-    return OPTION.sub(labelled, text)
+    labels = {name.replace("_", "-"): f'"{label}"' for name, label in LABELS.items()}
+    return OPTION.sub(lambda found: labels.get(found[1], found[0]), text)
 
 
 def _problems_of(error: RalphgenError) -> tuple[Problem, ...]:
@@ -232,8 +226,7 @@ def _refused(problems: Iterable[Problem]) -> ActionResult:
 class StartedCommand:
     """A command of ralphgen that outlives the board, without a terminal.
 
-    `begun` is the id of its session or loop, empty before it has one. `result` is that of its
-    start: it has begun, or has ended before.
+    `begun` is the id of its session or loop, and `result` that of its start.
     """
 
     def __init__(self, words: Sequence[str], root: Path) -> None:
@@ -294,10 +287,9 @@ class StartedCommand:
 
 
 class StartedProcesses:
-    """The processes that this board has started in the project in `root`; they outlive it.
+    """The processes that this board has started in a project, for any thread; they outlive it.
 
-    `tell` is called with the result of a failed start that no request waits for any more. Every
-    method may be called in any thread.
+    `tell` is called with the result of a failed start that no request waits for any more.
     """
 
     def __init__(self, root: Path, tell: Callable[[ActionResult], None]) -> None:
@@ -387,8 +379,7 @@ def ask_loop(root: Path, form: Form) -> ActionResult:
 def stop_session(root: Path, session_id: str, started: StartedProcesses) -> ActionResult:
     """Stop the agent of a session and release its task, or end the servers that run without one.
 
-    If the mark of an agent is missing, the process that watches it is ended, if this board started
-    that.
+    Without the mark of an agent, a process that this board started is ended.
     """
     stored, command, over = stored_session(root, session_id), started.running(session_id), True
     if stored is not None and ask_to_stop(stored.folder):
@@ -507,8 +498,8 @@ def _titles(rows: Rows, tasks: Iterable[int | None]) -> dict[int, str]:
 def read_loop(stored: StoredLoop) -> dict[str, Any]:
     """Return a loop by the events of its file, which agents can write to.
 
-    `options` are its valid options by the fields of the form. `per_task` is its cost for each
-    closed task, `stops` the time when it ends, and `left` the time until then.
+    `per_task` is its cost for each closed task, `stops` when it ends, and `left` the time until
+    then.
     """
     events = read_events(stored)
     course = course_of(events, running=stored.running)
@@ -547,11 +538,7 @@ def cost_so_far(stream: SessionStream | None) -> str:
 
 
 def read_now(board: Board, streams: Streams) -> Mapping[str, object]:
-    """Return the agents at work in a project, and announce their messages from then on.
-
-    `loops` are the running loops, each with the cards of its workers, `others` the cards of other
-    sessions, `last` the last ended loop. `notes` are sentences on worktrees and kept branches.
-    """
+    """Return the agents at work in a project, and announce their messages from then on."""
     root, stored, heeds = board.root, stored_loops(board.root), ["loop status sessions"]
     lines = {
         one.record.session_id: one._replace(runs=what_runs(stored_session(root, folder.name)))
@@ -616,10 +603,7 @@ def read_nights(board: Board, sessions: Sequence[WorkSession]) -> Mapping[str, A
 def read_session(
     board: Board, streams: Streams, session_id: str, query: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    """Return a session with what the requested parts of its page show, and announce its messages.
-
-    `undo` is the command that takes its rows back, empty if they are not on record.
-    """
+    """Return what the requested parts of a session show, and announce its messages."""
     session, part = find_session(board.root, session_id), query.get("part", "")
     if session is None:
         raise HTTPException(404, "there is no such session")
@@ -656,8 +640,7 @@ def read_session(
 def read_start(board: Board, typed: Mapping[str, str]) -> Mapping[str, Any]:
     """Return the form with the typed values, by default the options of the last loop.
 
-    With a task, it is `single`: it starts one session by a recipe, and `title` is that of the task.
-    `summary` is a sentence on the values.
+    With a task, it is `single`: it starts one session by a recipe.
     """
     root, single, task, title, summary = board.root, "task" in typed, typed.get("task", ""), "", ""
     if TASK.fullmatch(task):

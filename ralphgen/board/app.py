@@ -71,8 +71,8 @@ async def _asset(request: Request) -> Response:
 def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
     """Serve the board of the project in `root` until Ctrl-C or a request to terminate.
 
-    `announce` is called with an address that lets one browser in, as soon as it responds, and with
-    another one whenever one was used. Raises `ProjectError` if the config's port is taken.
+    `announce` is called with an address that lets one browser in, and again whenever one was used.
+    Raises `ProjectError` if the config's port is taken.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
     quiet_log()

@@ -95,10 +95,7 @@ class Axis(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A picture, and a table of the same; an empty one has only a summary.
-
-    `ticks` are the labels of the axis with their `x`, and `key` has words for each kind.
-    """
+    """A picture with labels of its axis and kinds, and a table; an empty one has only a summary."""
 
     summary: str
     height: int = TALL
@@ -111,10 +108,7 @@ class Picture:
 
 
 def timeline(sessions: Iterable[SessionSpan], begin: datetime, end: datetime) -> Picture:
-    """Return the sessions between two times, in lanes.
-
-    With more than `MOST`, or more than `LANES` at once, they are counted in columns instead.
-    """
+    """Return the sessions between two times, in lanes; very many are counted in columns instead."""
     axis = Axis(begin, end)
     ends = [(one, end if one.outcome == "run" else one.ended or one.begun) for one in sessions]
     inside = [(one, until) for one, until in ends if one.begun <= end and until >= begin]
@@ -212,10 +206,7 @@ def spending(
 
 
 def burn_up(days: Mapping[date, Mapping[str, int]]) -> Picture:
-    """Return the tasks of each status over days as areas on top of each other.
-
-    More than `MOST` days are thinned out evenly; the last one remains.
-    """
+    """Return the tasks of each status over days as stacked areas; many days are thinned out."""
     dates = sorted(days)[:: -1 - len(days) // MOST][::-1]
     names = {status for day in dates for status, number in days[day].items() if number}
     if not names:

@@ -50,9 +50,8 @@ GONE = "its worktree has moved on to other work, or no longer exists"
 class ChangedFile:
     """A file of a diff; `note` is a change besides its lines, such as `new` or `binary`.
 
-    `status` is its letter in git. `lines` are kinds and texts: `h` is a head, `a` an added line and
-    `d` a removed one. Numbers are None if they are unknown, as for binary files. `test` is set if
-    it is or was a test file, and `cut` if lines are left out.
+    `status` is its letter in git. `lines` are texts with kinds: `h`ead, `a`dded or `d`eleted.
+    Unknown numbers are None. `test` is set for a test file, and `cut` if lines are left out.
     """
 
     path: str
@@ -67,7 +66,7 @@ class ChangedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileChanges:
-    """The changed files since `base`, a short commit id; `problem` is why there are none.
+    """The changed files since a commit, or why there are none.
 
     `more` are files without their lines, and `unnamed` is the least number of other ones.
     """
@@ -95,8 +94,7 @@ def branch_diff(root: Path, branch: str) -> FileChanges:
 def tree_diff(root: Path, tree: str | None, base: str | None) -> FileChanges:
     """Return the changes in a worktree since a commit (default: the last), and its new files.
 
-    `tree` is None for the project's own folder. Another folder is read only if it is a linked
-    worktree of the same repository.
+    `tree` is None for the project's folder, or must be a worktree of the same repository.
     """
     if tree is not None and home_of(tree) != home_of(str(root)):
         return FileChanges("", problem=GONE)
@@ -107,10 +105,7 @@ def tree_diff(root: Path, tree: str | None, base: str | None) -> FileChanges:
 
 
 def conflict_diff(root: Path, branch: str) -> FileChanges:
-    """Return the files in which a branch conflicts with the checked-out one, which is the `base`.
-
-    Their lines are those of a merge, with the marks of git around each conflict.
-    """
+    """Return the files in which a branch conflicts with the checked-out one, as git merges them."""
     with suppress(RalphgenError):
         git = Git(root)
         ended = git.run_quietly(*CONFLICTS, f"refs/heads/{branch}")
@@ -124,10 +119,7 @@ def conflict_diff(root: Path, branch: str) -> FileChanges:
 
 @lru_cache(maxsize=8)
 def merged_files(root: Path, commits: tuple[str, ...]) -> Mapping[str, Sequence[ChangedFile]]:
-    """Return the files of merges without their lines, in one look at git.
-
-    Commits that it lacks are left out.
-    """
+    """Return the files of known merges without their lines, in one look at git."""
     given = "\n".join(commits).encode()
     listed = _git(root, MERGES, most=None, given=given) if commits else None
     return _files_by_commit((listed or b"").split(b"\0")[:-1])
@@ -253,10 +245,7 @@ def _new_files(place: Path, room: int) -> Iterator[ChangedFile]:
 
 
 def _lines(lines: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Return lines with their kinds, long ones cut.
-
-    Invisible characters are escaped: they could show code in another order than it runs in.
-    """
+    """Return lines with their kinds; invisible characters, which could hide code, are escaped."""
     cut = (f"{one[:LINE]}{MORE if len(one) > LINE else ''}" for one in lines)
     return tuple((KINDS.get(one[:1], ""), "\t".join(map(one_line, one.split("\t")))) for one in cut)
 

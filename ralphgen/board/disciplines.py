@@ -96,8 +96,8 @@ class Server:
     """One MCP server as the board shows it, or as a user typed it.
 
     `args` are words as a shell reads them. `env` has names of variables with their new values, by
-    row of the form; an empty one keeps the current value. A remote server has its address as
-    command, and headers as variables. `was` is its key in the view that the user saw, if any.
+    row of the form; an empty one keeps its value. A remote server has an address as command, and
+    headers as variables. `was` is its key in the view that the user saw.
     """
 
     name: str
@@ -110,10 +110,9 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class ProseField:
-    """A column with prose: its stored text, and the text in its field; skills are one per line.
+    """A column with prose, and the text in its field; `text` is None if it cannot be edited.
 
-    `text` is None if the value is too long or not text. `conflict` is set if others changed a text
-    that the user edited.
+    `conflict` is set if others changed a text that the user edited.
     """
 
     column: str
@@ -127,9 +126,9 @@ class ProseField:
 class DisciplineView:
     """A discipline as its page shows it, without secrets.
 
-    An edit replaces the lists `servers` and `disabled` in their homes. The `other_` entries apply
-    too, and are in the other place. An unreadable list is empty, and its `stored_` text is set. The
-    fingerprint changes with everything that an edit replaces or depends on.
+    An edit replaces `servers` and `disabled` in their homes; the `other_` entries apply too. An
+    unreadable list is empty, and its `stored_` text is set. `fingerprint` differs after each change
+    of these.
     """
 
     name: str
@@ -150,11 +149,7 @@ class DisciplineView:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A user's edit of a discipline; None leaves a list unchanged.
-
-    `servers` are by row of the form, `prose` by column. `fingerprint` is that of the view which the
-    user saw.
-    """
+    """A user's edit of the discipline with a fingerprint; None leaves a list unchanged."""
 
     discipline: str
     fingerprint: str
@@ -238,9 +233,8 @@ def _is_of_same_lists(fingerprint: str, other: str) -> bool:
 class StoredDiscipline:
     """A discipline as the database and the config hold it.
 
-    `columns` has the SQLite type and the bytes of each column, in the `encoding` of the database.
-    `homes` is where each list is edited: in its column if that can be written, else in the config.
-    A column that the config hides counts too, because sessions use it.
+    `columns` has the SQLite type and the bytes of each column. `homes` is where each list is
+    edited: in its column, also a hidden one, if that can be written, else in the config.
     """
 
     name: str
@@ -322,10 +316,7 @@ class StoredDiscipline:
         return hashlib.blake2b(data, key=_FINGERPRINT_KEY, digest_size=16).hexdigest()
 
     def changes(self, edit: Edit) -> tuple[dict[str, str], DisciplineSettings, list[NamedServer]]:
-        """Return the changed columns, the settings, and the servers after a valid edit.
-
-        Raises `ProjectError` if sessions could not read the result.
-        """
+        """Return changed columns, settings and servers; refuses what sessions could not read."""
         values: dict[str, str] = {}
         settings, wanted = self.settings, list[NamedServer]()
         if edit.servers is not None:
@@ -409,10 +400,7 @@ class Disciplines(NamedTuple):
 
 
 def read_disciplines(root: Path) -> Disciplines:
-    """Return the disciplines of the project in `root`, read without a trace.
-
-    Raises `ProjectError` if the database cannot be read.
-    """
+    """Return the disciplines of a project; raises `ProjectError` for an unreadable database."""
     found, problems = read_stored(root)
     return Disciplines([one.view() for one in found.values()], problems)
 
@@ -420,8 +408,7 @@ def read_disciplines(root: Path) -> Disciplines:
 def read_stored(root: Path) -> tuple[dict[str, StoredDiscipline], tuple[Problem, ...]]:
     """Return the disciplines of a project by name, and the problems of its config.
 
-    A project that serves any database has no disciplines. Raises `ProjectError` if the database
-    cannot be read.
+    Raises `ProjectError` if the database cannot be read.
     """
     config, problems = no_config(), tuple[Problem, ...]()
     try:
@@ -487,10 +474,7 @@ def _prose_columns(columns: Sequence[Mapping[str, Any]], hidden: Sequence[str]) 
 
 
 def catalog_of(project: Project) -> Catalog:
-    """Return every possible tool, including those that the project adds.
-
-    If the project is invalid, these are the tools of the server on disk.
-    """
+    """Return every possible tool; of an invalid project, the tools of the server on disk."""
     try:
         return full_catalog(KITS, project.plan.kits)
     except RalphgenError:
@@ -557,10 +541,7 @@ def _text_problems(place: str, text: str) -> Iterator[Problem]:
 
 
 def _with_values(server: Server, was: NamedServer | None) -> NamedServer:
-    """Return a typed server with the stored values of its old entry.
-
-    Raises `ProjectError` for a changed address of a remote server, of which the user sees a part.
-    """
+    """Return a typed server with stored values; refuses a changed address, which is masked."""
     known = was.secrets if was is not None else {}
     env = {name: value or known[name] for name, value in server.env.values()}
     if isinstance(was, NamedRemoteServer):
@@ -573,10 +554,7 @@ def _with_values(server: Server, was: NamedServer | None) -> NamedServer:
 
 
 def _unmasked(server: Server, was: NamedMcpServer | None) -> list[str]:
-    """Return a server's command and arguments with the stored values of masked ones.
-
-    Raises `ProjectError` for a masked value at a new position.
-    """
+    """Return a command and arguments with stored values; refuses a mask at a new position."""
     wanted = [server.command, *shlex.split(server.args)]
     known = [was.command, *was.args] if was is not None else []
     seen = [*map(masked_text, known[:1]), *masked_arguments(known[1:])]
@@ -599,9 +577,8 @@ class ChangedError(Exception):
 def save(root: Path, edit: Edit, session: str = BOARD, patience: float = PATIENCE) -> ActionResult:
     """Save an edit of a discipline as a session, then regenerate; all of it is saved, or nothing.
 
-    Writable columns change in one transaction, which waits up to `patience` seconds for other
-    writers; values without a column go into the config. A saved edit has problems if the server was
-    not regenerated.
+    Columns change in one transaction, which waits up to `patience` seconds for other writers. A
+    saved edit has problems if the server was not regenerated.
     """
     lines, told, name = list[str](), list[str](), one_line(edit.discipline)
     before = _server_digests(root, edit.discipline)
@@ -659,10 +636,7 @@ def _server_digests(root: Path, discipline: str) -> frozenset[str]:
 
 
 def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
-    """Write the server and its environment as `ralphgen regen` does; return the problems.
-
-    Files that were edited by hand are a problem, and are not changed.
-    """
+    """Write the server and its environment as `ralphgen regen` does; return the problems."""
     try:
         workflows.regenerate(root, force=False, say=say, records=False)
         workflows.install_environment(root, say=say)
@@ -770,10 +744,7 @@ def _text(path: Path) -> str | None:
 
 
 def with_settings(text: str, discipline: str, wanted: DisciplineSettings) -> str:
-    """Return the text of a valid config with new settings of a discipline.
-
-    Raises `ProjectError`, without a value in the message, if its layout does not permit the change.
-    """
+    """Return the text of a valid config with new settings; its layout may not permit that."""
 
     def values(text: str) -> dict[str, Any]:
         found: dict[str, Any] = tomllib.loads(text.removeprefix(MARK))

@@ -172,8 +172,7 @@ def _same(found: str, secret: str) -> bool:
 def _from_own_page(headers: Headers, host: str) -> bool:
     """Return whether a page of the board sends this.
 
-    A form of a page without referrer sends no origin, or "null"; then the browser itself reports
-    the page's site.
+    Without a referrer, a form has no origin or "null"; then the browser reports the page's site.
     """
     origins = headers.getlist("origin")
     if origins in ([], ["null"]):
@@ -182,10 +181,7 @@ def _from_own_page(headers: Headers, host: str) -> bool:
 
 
 def _users_at(port: int, own: int) -> set[int] | None:
-    """Return the users of the sockets at `port` that are connected to `own`.
-
-    A socket without a process counts as `NOBODY`. Returns None if the machine does not tell.
-    """
+    """Return the users of the sockets at `port` that are connected to `own`, None if unknown."""
     rows: list[list[str]] = []
     for table in TABLES:
         with suppress(OSError):

@@ -60,8 +60,7 @@ class LoopSpan(NamedTuple):
 class Night:
     """Sessions without a long gap, oldest first; `median` is of their known costs.
 
-    `kinds` are the outcomes by session, as in `charts.OUTCOMES`. `done` are the finished tasks, and
-    `left` the others that were worked on.
+    `kinds` are the outcomes by session; `left` are the tasks that were worked on and not finished.
     """
 
     begin: datetime
@@ -107,10 +106,9 @@ def nights(
     active: Collection[str] = (),
     merging: Collection[int] = (),
 ) -> tuple[Night, ...]:
-    """Return the nights of some sessions, the newest first.
+    """Return the nights of some sessions, the newest first; a gap ends one, unless a loop spans it.
 
-    A night ends before a gap, unless one loop spans it. `active` are the sessions at work, and
-    `merging` the tasks in the merge queue.
+    `active` are the sessions at work, and `merging` the tasks in the merge queue.
     """
     found: list[list[SessionRecord]] = []
     end = datetime.min.replace(tzinfo=UTC)
@@ -217,10 +215,7 @@ class Trouble(NamedTuple):
 
 
 def troubles(board: Board, waits: Sequence[tuple[str, str]]) -> tuple[Trouble, ...]:
-    """Return the faults that stop agents, the worst first; slow ones come when they are known.
-
-    `waits` are the reasons of waiting merges, with their branches.
-    """
+    """Return the faults that stop agents, the worst first; slow ones come when they are known."""
     loops = board.cached(LOOPS, loop_spans)
     invalid = board.cached("matrix", unreadable)
     has_settings = not any(one.key == SETTINGS for one in invalid)
@@ -373,9 +368,8 @@ class InboxItem(NamedTuple):
 class Items:
     """The items of the inbox by task, in the order of `KINDS`; `merging` tasks have none.
 
-    `retried` counts the tasks of the last night that are ready again, `picture` shows its sessions,
-    and `waits` has the reasons of waiting merges with their branches. With invalid settings,
-    nothing else is known and `is_readable` is not set.
+    `retried` counts the tasks of the last night that are ready again. With invalid settings,
+    nothing is known and `is_readable` is not set.
     """
 
     by_task: Mapping[int, InboxItem] = field(default_factory=dict)
@@ -421,10 +415,7 @@ def size_of(files: Files) -> str:
 
 
 def items_of(board: Board) -> Items:
-    """Return the items of a board's project, read once per change.
-
-    Raises `ProjectError` if the database cannot be read.
-    """
+    """Return the items of a project, read once per change; refuses an unreadable database."""
     try:
         return board.cached(f"status {LOOPS}", read_project)
     except ProjectError:

@@ -93,13 +93,13 @@ Value = TypeVar("Value")
 class Board:
     """The state of the board of the project in `root`; every method may be called in any thread.
 
-    Hold `acting` while you write the server or the project. `session` is the session of the user of
-    this board. `findings` are the results of the last diagnosis. `is_checking` returns whether
-    checks of this board run for a task, also those of an undo.
+    Hold `acting` while you write the server or the project. `session` is the user's session,
+    `findings` are those of the last diagnosis, and `is_checking` returns whether checks run for a
+    task.
 
-    Changes are found by times, sizes and identities of files. A connection with its `data_version`
-    would detect as much, but it would keep the last writer from removing `-wal`, and would lose its
-    locks whenever another part of this process reads the database without a trace.
+    Changes are found by times, sizes and identities of files: a connection with its `data_version`
+    would keep the last writer from removing `-wal`, and lose its locks whenever this process reads
+    the database without a trace.
     """
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -192,10 +192,7 @@ class Board:
             return value
 
     def soon(self, section: str, read: Callable[[Path], Value], announce: str) -> Value | None:
-        """Return what `kept` does, but never wait for it: an earlier value, or None before any.
-
-        A thread reads the new one; `announce` is noted when it differs. `read` must not raise.
-        """
+        """Return the last result of `read`, or None; a thread renews and announces it."""
         key = (section, read.__qualname__)
         known = self._kept.get(key)
 
@@ -286,8 +283,7 @@ class Board:
     def _look_at_sessions(self) -> None:
         """Note when a server was last started in each session, and whether one runs.
 
-        A server that starts changes the time of its lock: of the others only those are opened that
-        were held at the last check.
+        A start changes the time of a lock: otherwise only those are opened that were held before.
         """
         before, self._sessions = self._sessions, {}
         for folder in _entries(sessions_folder(self.root)):

@@ -70,10 +70,7 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class FeatureProgress(NamedTuple):
-    """The tasks of a feature by status; `is_known` is whether the feature has its own row.
-
-    `actionable` counts all except drafts and skipped ones.
-    """
+    """The tasks of a feature by status; `actionable` counts all except drafts and skipped ones."""
 
     title: str
     is_known: bool
@@ -110,10 +107,7 @@ def read_progress(rows: Rows) -> list[FeatureProgress]:
 def read_pictures(
     rows: Rows, now: Mapping[str, int], zone: tzinfo | None = None
 ) -> Mapping[str, charts.Picture] | None:
-    """Return the pictures of a project, None without a ledger; `now` are the tasks by status.
-
-    In a given time zone, they are the same on every machine.
-    """
+    """Return the pictures of a project in a time zone, None without a ledger."""
     if state_of(rows.connection).version is None:
         return None
     working = () if zone else working_sessions(rows)
@@ -130,10 +124,7 @@ def read_pictures(
 
 
 def read_days(rows: Rows, now: Mapping[str, int]) -> dict[date, dict[str, int]]:
-    """Return the tasks by status at the end of each day with a recorded change, and before all.
-
-    `now` are the current numbers. Of very many changes, the newest count.
-    """
+    """Return the tasks by status at the end of each day with a recorded change, and before all."""
     counts, days, day = Counter(now), dict[date, dict[str, int]](), None
     for time, before, after in rows.execute(CHANGES, MOST_CHANGES):
         found = moment(time)
@@ -159,10 +150,10 @@ def _status(stored: str | None) -> str | None:
 
 
 def read_learnings(rows: Rows) -> Mapping[str, Any]:
-    """Return the newest learnings of all features, and the number of all.
+    """Return the newest learnings of all features, their number, and why there are none.
 
-    `unreadable` names the features with an invalid list, `not_looked_at` counts the ones beyond the
-    read limit. `lacks` is why there are none.
+    `unreadable` names the features with an invalid list, `not_looked_at` counts those beyond the
+    limit.
     """
     lacks = rows.lacks("features", "learnings")
     found: list[tuple[datetime, int, Mapping[str, Any]]] = []
@@ -240,8 +231,7 @@ def save_project(board: Board, form: Form) -> ActionResult:
 def drift(root: Path) -> dict[str, Any]:
     """Return the difference between the server on disk and a newly generated one.
 
-    `problems` are why it is unknown. A file has a path, a kind, and its part of the unified diff:
-    an unknown file has none, and neither has a missing one if there is no server at all.
+    A file has a path, a kind, and its part of the diff, which is empty for unknown files.
     """
     messages: list[str] = []
     found: dict[str, Any] = {"ok": False, "hint": "", "problems": (), "files": [], "warnings": []}
@@ -405,10 +395,9 @@ def routes(desk: Desk) -> Sequence[Route]:
 
 
 def report(root: Path, *, sessions: bool = False) -> str:
-    """Return the report on the project in `root` as HTML, a function of the project's state.
+    """Return the report on the project in `root` as HTML, with the newest `sessions` if asked.
 
-    It does not depend on the machine, the folder or the day. With `sessions` it has the newest
-    recorded sessions, too. Raises `ProjectError` if the project cannot be read.
+    It depends only on the project's state. Raises `ProjectError` if the project cannot be read.
     """
     project, found = Project(root), drift(root)
     values: dict[str, object] = {"progress": [], "pictures": None, "sessions": None}

@@ -131,10 +131,9 @@ def environment() -> Environment:
 
 
 def render(name: str, values: Mapping[str, object], part: str = "") -> str:
-    """Return a template filled with values, or one block of it.
+    """Return a template filled with values, or one block of it; 404 if it has no such block.
 
     Lone surrogates, which JSON and file names can contain, are not UTF-8: each becomes U+FFFD.
-    Raises `HTTPException` (404) if the template has no such block.
     """
     template = environment().get_template(FRAME if part in {BADGE, SAID} else name)
     if not part:
@@ -154,10 +153,7 @@ ReadForm = Callable[[Request, Form | None, ActionResult | None], Mapping[str, ob
 
 
 class Desk:
-    """Answers the requests of all screens; all of it belongs to the event loop.
-
-    `badge` returns how many items stop agents, for the header of each page.
-    """
+    """Answers the requests of all screens in the event loop; `badge` counts what stops agents."""
 
     def __init__(self, board: Board, badge: Callable[[Board], int]) -> None:
         self.board = board
@@ -182,8 +178,7 @@ class Desk:
     ) -> Response:
         """Return a page, or the block of it that `part` in the query names.
 
-        `read` returns the values of the template, in a thread; `refused` shows its errors. An
-        `outcome` that is not ok keeps a form as typed: 409 if it is stale, else 400.
+        An `outcome` that is not ok keeps a form as typed: 409 if it is stale, else 400.
         """
         query = query_of(request)
         part = request.state.part = query.get("part", "")
@@ -224,11 +219,7 @@ class Desk:
         return Route(path, show, methods=["GET"])
 
     def decision(self, path: str, act: Act, then: str) -> Route:
-        """Return the route of an action, which does what a form asks for, in a thread.
-
-        A script gets the result as JSON, with 409 for a conflict and 400 for a refusal; a plain
-        form is redirected to the address `then`, which shows it once.
-        """
+        """Return the route of an action: JSON for a script, else a redirect to the result."""
 
         async def decide(request: Request) -> Response:
             form = await form_of(request)

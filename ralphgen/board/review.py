@@ -86,9 +86,8 @@ Neighbour = tuple[int, str, str, bool]
 class WorkSession(NamedTuple):
     """A session with its agent, cost and duration; unknown values are empty.
 
-    `record` is its row, or as much of one as its files have. A session of a list also has a title,
-    its outcome in words with the kind of its mark, and what `runs` in it on this machine: "agent",
-    "server", or nothing.
+    `record` is its row, or as much of one as its files have. In a list it has a title, its outcome
+    in words with a mark, and what `runs` in it on this machine: "agent", "server", or nothing.
     """
 
     record: SessionRecord
@@ -132,9 +131,8 @@ class ShownCheck(NamedTuple):
 
 
 class Activity(NamedTuple):
-    """An entry of the activity: `who` did `what` at a `time`, which may be unreadable.
+    """An entry of the activity: `who` did `what` at a `time`, with Markdown as `text`.
 
-    `text` is Markdown, `tail` the end of an output, and `session` a session to link to.
     `columns` are name, value before and value after.
     """
 
@@ -153,12 +151,10 @@ def task_view(
 ) -> dict[str, Any]:
     """Return the values of a task for its page, none if there is no such task.
 
-    `version` differs after each change of what the page shows. `feature` and `discipline` have a
-    name, a title and fields. `claim` holds the task now, or has left it in progress. `work` is the
-    last session, but of a done task the last finished one. `waits_for` is None if it is unreadable.
-    `earlier` is the number of entries to ask for to see earlier activity, 0 if there is none, and
-    -1 if it is not shown here. `record_command` adds a current ledger, empty if there is one.
-    Decisions without a name in the record are those of the `user`.
+    `version` differs after each change of these. `claim` holds the task, or has left it in
+    progress. `work` is the last session, of a done task the last finished one. `waits_for` is None
+    if it is unreadable. `earlier` is the number of entries to ask for, 0 if there are no more, and
+    -1 if they are not shown.
     """
     row = stored_task(rows, task)
     if row is None:
@@ -350,10 +346,7 @@ class TaskRecord:
         return None
 
     def last_words(self, work: WorkSession | None, status: str) -> Row | None:
-        """Return the last comment of the session that finished the task, or None.
-
-        Without a record of who wrote what, it is the last one until its end.
-        """
+        """Return the last comment of the session that finished the task, or until its end."""
         if (status if work is None else work.record.outcome) != DONE:
             return None
         for one in reversed(self._comments):
@@ -446,10 +439,7 @@ class TaskRecord:
 
 
 def changed_columns(change: JournalEntry, is_hidden: Hidden) -> tuple[tuple[str, str, str], ...]:
-    """Return the changed columns of a row: name, value before, value after.
-
-    Of hidden columns only the names are shown.
-    """
+    """Return the changed columns of a row with both values, which are hidden for hidden ones."""
     before, after = map(_columns, (change.before, change.after))
 
     def value(side: Mapping[str, object], name: str) -> str:
@@ -499,10 +489,7 @@ LARGE, QUICK = 100_000, 0.25  # characters of a diff that the page itself has, a
 def work_changes(
     root: Path, work: WorkSession | None, status: str, branch: str = ""
 ) -> FileChanges | None:
-    """Return the changed files of a task's work: of its merge, its kept branch, or its folder.
-
-    None without finished or kept work. The page of a running session shows its files.
-    """
+    """Return the changed files of a task's finished or kept work, or None."""
     if branch:
         return branch_diff(root, branch)
     if work is None or {status, work.record.outcome} != {DONE}:
@@ -541,10 +528,7 @@ def retained_branch(root: Path, task: int) -> str:
 
 
 def draft_choices(rows: Rows, schema: Schema, row: Row) -> list[tuple[str, str, object]]:
-    """Return the selects for the priority, feature and discipline of a draft.
-
-    Each has the name of its field, the stored value, and the values to choose with their words.
-    """
+    """Return the fields to choose for a draft, each with its stored value and its options."""
     tasks = schema.table("tasks")
     columns = tasks.columns if tasks is not None else ()
     ranks = next((one.values for one in columns if one.name == "priority"), None) or PRIORITIES
@@ -566,10 +550,7 @@ def routes(desk: Desk) -> Sequence[Route]:
 
 
 def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[str, object]:
-    """Return the values of the template, or those of one part.
-
-    Raises `HTTPException` (404) without such a task.
-    """
+    """Return the values of the template or of one part; 404 without such a task."""
     root, part, asked = board.root, query.get("part", ""), query.get("activity", "")
     if has_tables_alone(root) or task > LARGEST_ID:
         raise HTTPException(404, f"there is no task {line(task, 30)}")

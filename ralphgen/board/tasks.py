@@ -74,11 +74,7 @@ Record = Mapping[str, Any]
 
 
 class TaskQuery(NamedTuple):
-    """The query in an address; unspecified texts are empty.
-
-    `q` is looked for in titles and descriptions, or is an id. `state` is one of `STATES`, and
-    shows one group alone, in pages that count from 1.
-    """
+    """The query in an address: `q` is a text or an id, and `state` one of `STATES`, in pages."""
 
     q: str = ""
     feature: str = ""
@@ -119,12 +115,7 @@ class Reason(NamedTuple):
 
 
 class TaskGroup(NamedTuple):
-    """The rows of a group that are shown, and the number of all; `more` leads to others.
-
-    A row has the texts of the task and its `mark`, its `reason`, its `number` among the next tasks
-    with the numbers `up` and `down` of its neighbours, the number of tasks that it `holds_up`, and
-    the `session` of an `agent` that works on it, or left it, `since`.
-    """
+    """The rows of a group that are shown, and the number of all; `more` leads to others."""
 
     name: str
     kind: Kind
@@ -137,8 +128,8 @@ class TaskGroup(NamedTuple):
 class TaskList:
     """The group of each task, and its reasons, as read at one moment.
 
-    `groups` hold ids in the order of display. `needs` has the kind and the reason of tasks that
-    wait for the user, `titles` the display names of features, and `names` the values of filters.
+    `needs` has the kind and the reason of tasks that wait for the user, `titles` the display names
+    of features, and `names` the values of filters.
     """
 
     def __init__(self, rows: Rows, needs: Mapping[int, tuple[str, str]]) -> None:

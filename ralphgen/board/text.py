@@ -21,11 +21,10 @@ WAS = "was."  # the beginning of a field that holds the text which its form was 
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """The result of an action: `message` is a sentence, `lines` follow it, `problems` are reasons.
+    """The result of an action: a sentence, further `lines`, and `problems` as reasons.
 
-    It is `stale` if nothing was done because of a conflicting change. `undo` is the session of a
-    decision that can be taken back, `then` the address of a page to go to, and `dialog` that of a
-    form which helps.
+    It is `stale` after a conflicting change. `undo` is the session of a decision that can be taken
+    back, `then` the address of the next page, and `dialog` that of a form which helps.
     """
 
     ok: bool
