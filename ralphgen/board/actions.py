@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.agents import calls
-from ralphgen.board.live import Board
+from ralphgen.board.live import Board, names_in
 from ralphgen.board.render import Act, Desk, attempt
 from ralphgen.board.text import (
     WAS,
@@ -164,15 +164,6 @@ def stored_task(rows: Rows, task: int) -> dict[str, Any] | None:
     columns = [*rows.tables["tasks"].columns]
     found = rows.read("tasks", columns, "WHERE id = ?", task)
     return dict(zip(columns, found[0], strict=True)) if found else None
-
-
-def names_in(rows: Rows, table: str) -> list[tuple[str, str]]:
-    """Return the names of features or disciplines, each with its display name."""
-    if rows.lacks(table, "name"):
-        return []
-    title = rows.available_columns(table, "display_name") or ["name"]
-    read = rows.read(table, ["name", *title], "ORDER BY name LIMIT ?", MOST_NAMES)
-    return [(str(name), line(shown) or str(name)) for name, shown in read]
 
 
 class TaskActions:
@@ -340,8 +331,7 @@ class TaskActions:
         """Return the features and disciplines that a task can have."""
         with Project(self.root).task_rows() as (rows, _):
             return {
-                column: [name for name, _ in names_in(rows, table)]
-                for column, table in NAMED.items()
+                column: [*names_in(rows, table)][:MOST_NAMES] for column, table in NAMED.items()
             }
 
     def _values_of_line(self, text: str) -> dict[str, str]:

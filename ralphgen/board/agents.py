@@ -248,28 +248,26 @@ class StartedCommand:
         Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
-        """Note the begin and the end of the command; also a failure of that is its end."""
+        """Note the begin and the end of the command; also a failure of that ends the start."""
         try:
-            self._wait()
+            with self._file as file:
+                while not self.begun and self.process.poll() is None:
+                    self._note(next(self._find(), ""))
+                    time.sleep(LOOK)
+                code = self.process.wait()
+                file.seek(-min(SAID, file.seek(0, os.SEEK_END)), os.SEEK_END)
+                said = paragraph(file.read().decode(errors="replace"), SAID)
+            if not self.begun and (kept := KEPT.findall(said)):
+                self._note(Path(kept[-1]).parent.name)  # it has ended between two looks
+            if not self.begun:
+                text = f"{self.name} has ended already"
+                ended = ActionResult(True, text, tuple(said.splitlines()))
+                self.result.set_result(_refused(_refusals(said)) if code else ended)
         finally:
             if not self.result.done():
                 self.result.set_result(_refused([Problem("the start cannot be watched")]))
             self.process.wait()
             self.over.set()
-
-    def _wait(self) -> None:
-        with self._file as file:
-            while not self.begun and self.process.poll() is None:
-                self._note(next(self._find(), ""))
-                time.sleep(LOOK)
-            code = self.process.wait()
-            file.seek(-min(SAID, file.seek(0, os.SEEK_END)), os.SEEK_END)
-            said = paragraph(file.read().decode(errors="replace"), SAID)
-        if not self.begun and (kept := KEPT.findall(said)):
-            self._note(Path(kept[-1]).parent.name)  # it has ended between two looks
-        if not self.begun:
-            ended = ActionResult(True, f"{self.name} has ended already", tuple(said.splitlines()))
-            self.result.set_result(_refused(_refusals(said)) if code else ended)
 
     def _note(self, begun: str) -> None:
         if begun:

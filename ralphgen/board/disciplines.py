@@ -52,8 +52,8 @@ from ralphgen.project.disciplines import (
 )
 from ralphgen.project.model import Names
 from ralphgen.project.root import database_name
-from ralphgen.project.toml import KeyPath, TomlFile
-from ralphgen.project.toml_edit import edited
+from ralphgen.project.toml import TomlFile
+from ralphgen.project.toml_edit import changed_paths, edited
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.processes.secrets import MASK, masked_arguments, masked_text
@@ -755,25 +755,10 @@ def with_settings(text: str, discipline: str, wanted: DisciplineSettings) -> str
     new = [entry for entry in wanted.disable if entry not in there]
     wanted = wanted.model_copy(update={"disable": there + new})
     with suppress(ValueError):
-        changed = edited(text, _steps((TOP, discipline), old, wanted.model_dump()))
+        changed = edited(text, changed_paths((TOP, discipline), old, wanted.model_dump()))
         if DisciplineSettings.model_validate(values(changed)) == wanted:
             return changed
     raise ProjectError(
         f"{FILE} has a layout that the board cannot change without loss",
         'edit it by hand, then run "ralphgen regen"',
     )
-
-
-def _steps(
-    path: KeyPath, old: Mapping[str, Any], new: Mapping[str, Any]
-) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield each path that changes, with its new value, or None if it is removed."""
-    empty: tuple[object, ...] = (None, [], {})
-    for key in {**old, **new}:
-        was, value = old.get(key), new.get(key)
-        if isinstance(was, dict) and isinstance(value, dict):
-            yield from _steps((*path, key), was, value)
-        elif was != value and not (was in empty and value in empty):
-            if isinstance(value, dict):
-                value = {name: one for name, one in value.items() if one not in empty}
-            yield (*path, key), None if value in empty else value

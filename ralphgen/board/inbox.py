@@ -19,7 +19,7 @@ from starlette.routing import Route
 from ralphgen.board.charts import Picture, SessionSpan, timeline
 from ralphgen.board.diff import LINE, ChangedFile, merged_files
 from ralphgen.board.disciplines import read_disciplines
-from ralphgen.board.live import LOOPS, Board, has_tables_alone, in_thread, read_claims
+from ralphgen.board.live import LOOPS, Board, has_tables_alone, in_thread, names_in, read_claims
 from ralphgen.board.render import Desk, local
 from ralphgen.board.text import line, moment, query_of
 from ralphgen.doctor import CheckResult
@@ -453,10 +453,7 @@ class _Reading:
         tasks = rows.read("tasks", columns, "WHERE status IN (?, ?, ?)", *OPEN)
         tasks += rows.rows_by_id("tasks", columns, json.dumps([*self._sessions]))
         self._tasks = {row[0]: dict(zip(columns, row, strict=True)) for row in sorted(tasks)}
-        self._features: dict[str, str] = {}
-        if "features" in rows.tables:
-            columns = ["name", *rows.available_columns("features", "display_name")]
-            self._features = {row[0]: line(row[-1]) for row in rows.read("features", columns)}
+        self._features = names_in(rows, "features")
 
     def _ledger(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         return self._rows.execute(sql, *values) if self._has_ledger else []

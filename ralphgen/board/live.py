@@ -362,6 +362,15 @@ def reading(root: Path) -> Iterator[tuple[Rows, Schema]]:
             yield reading_rows(connection, schema), schema
 
 
+def names_in(rows: Rows, table: str) -> dict[str, str]:
+    """Return the names of features or disciplines in order, with their display names."""
+    if rows.lacks(table, "name"):
+        return {}
+    title = rows.available_columns(table, "display_name") or ["name"]
+    read = rows.read(table, ["name", *title], "ORDER BY name")
+    return {str(name): line(shown).strip() or line(name) for name, shown in read}
+
+
 def project_title(root: Path, other: str = UNTITLED) -> str:
     """Return the title of a project, or `other` if it has tables alone."""
     if has_tables_alone(root):

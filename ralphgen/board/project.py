@@ -11,7 +11,7 @@ from hashlib import sha256
 from heapq import nlargest
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -25,9 +25,17 @@ from ralphgen.board import disciplines as edits
 from ralphgen.board.actions import EMPTY, EditField, field_text
 from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.inbox import costs_of, nights, working_sessions
-from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title, specum_settings
+from ralphgen.board.live import (
+    Board,
+    has_tables_alone,
+    in_thread,
+    names_in,
+    project_title,
+    specum_settings,
+)
 from ralphgen.board.matrix import matrix
 from ralphgen.board.render import Act, Desk, json_answer, render
+from ralphgen.board.review import work_session
 from ralphgen.board.text import (
     WAS,
     ActionResult,
@@ -48,8 +56,7 @@ from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, decode_learnings, rea
 from ralphgen.kits.specum import spec_progress
 from ralphgen.ledger.record import newest_sessions
 from ralphgen.ledger.tables import state_of
-from ralphgen.loop.cost import session_cost
-from ralphgen.project.database import Snapshot, open_database
+from ralphgen.project.database import open_database
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.errors import ToolError
 
@@ -69,37 +76,29 @@ LEARNING |= dict.fromkeys(("feature", "source", "created"), line)
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-class FeatureProgress(NamedTuple):
-    """The tasks of a feature by status; `actionable` counts all except drafts and skipped ones."""
+def read_progress(rows: Rows) -> list[dict[str, Any]]:
+    """Return the progress of all tasks, and of every feature by title.
 
-    title: str
-    is_known: bool
-    counts: Mapping[str, int]
-    done: int
-    actionable: int
-
-
-def read_progress(rows: Rows) -> list[FeatureProgress]:
-    """Return the progress of all tasks, and of every feature by title."""
+    `is_known` is whether a feature has its own row; drafts and skipped tasks are not `actionable`.
+    """
     sql = COUNTED.replace("FEATURE", rows.exactly("feature"))
     found = defaultdict[str, Counter[str]](Counter)
     for feature, status, count in rows.execute(sql.replace("STATUS", rows.exactly("status"))):
         found[line(feature)][line(status)] += count
-    columns = ["name", *rows.available_columns("features", "display_name")]
-    titles = {line(row[0]): line(row[-1]).strip() for row in rows.read("features", columns)}
+    titles = {line(name): title for name, title in names_in(rows, "features").items()}
     names = sorted({*found, *titles}, key=lambda one: (natural(titles.get(one) or one), one))
     overall = sum(found.values(), Counter[str]())
     order = [*charts.STATUSES, *sorted(overall.keys() - {*charts.STATUSES})]
     listed = [("All tasks", True, overall)]
     listed += [(titles.get(name) or name, name in titles, found[name]) for name in names]
     return [
-        FeatureProgress(
-            title,
-            is_known,
-            {one: counts[one] for one in order if counts[one]},
-            counts["done"],
-            counts.total() - sum(counts[one] for one in NOT_ACTIONABLE),
-        )
+        {
+            "title": title,
+            "is_known": is_known,
+            "counts": {one: counts[one] for one in order if counts[one]},
+            "done": counts["done"],
+            "actionable": counts.total() - sum(counts[one] for one in NOT_ACTIONABLE),
+        }
         for title, is_known, counts in listed
     ]
 
@@ -310,7 +309,7 @@ def _overview(board: Board, *_: object) -> Values:
     with Project(root).task_rows() as (rows, _schema):
         progress = read_progress(rows)
         values |= {"progress": progress, "learnings": read_learnings(rows)}
-        values |= {"pictures": read_pictures(rows, progress[0].counts)}
+        values |= {"pictures": read_pictures(rows, progress[0]["counts"])}
     return {**values, "about": project_fields(root), "specs": read_specs(root)}
 
 
@@ -405,9 +404,11 @@ def report(root: Path, *, sessions: bool = False) -> str:
         if not project.serves_any_database:
             rows = reading_rows(connection, project.schema_in(connection))
             values["progress"] = progress = read_progress(rows)
-            values["pictures"] = read_pictures(rows, progress[0].counts, UTC)
+            values["pictures"] = read_pictures(rows, progress[0]["counts"], UTC)
         if sessions:
-            values["sessions"] = _reported(connection)
+            recorded = state_of(connection).version is not None
+            found_sessions = newest_sessions(Rows(connection, {}), REPORTED) if recorded else ()
+            values["sessions"] = [*map(work_session, found_sessions)]
     found["problems"] = [
         Problem(one.text.replace(f"{root}/", ""), one.hint.replace(f"{root}/", ""))
         for one in found["problems"]
@@ -423,19 +424,3 @@ def report(root: Path, *, sessions: bool = False) -> str:
         "found": read_disciplines(root),
     }
     return render(TEMPLATE, values, "report")
-
-
-def _reported(connection: Snapshot) -> Sequence[Sequence[str]]:
-    if state_of(connection).version is None:
-        return ()
-    return [
-        (
-            line(one.session_id),
-            f"{line(one.recipe)}{f' #{one.task_id}' if one.task_id else ''}",
-            line(one.outcome) or "not ended",
-            line(one.agent),
-            line(one.started),
-            session_cost(one),
-        )
-        for one in newest_sessions(Rows(connection, {}), REPORTED)
-    ]

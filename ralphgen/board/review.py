@@ -16,10 +16,17 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from ralphgen.agents.adapters import KNOWN
-from ralphgen.board.actions import LARGEST_ID, NAMED, PRIORITIES, names_in, stored_task
+from ralphgen.board.actions import LARGEST_ID, MOST_NAMES, NAMED, PRIORITIES, stored_task
 from ralphgen.board.diff import FileChanges, branch_diff, conflict_diff, merge_diff, tree_diff
 from ralphgen.board.inbox import cost_of, items_of
-from ralphgen.board.live import Board, has_tables_alone, reading, start_in_thread, stream_name
+from ralphgen.board.live import (
+    Board,
+    has_tables_alone,
+    names_in,
+    reading,
+    start_in_thread,
+    stream_name,
+)
 from ralphgen.board.render import Desk
 from ralphgen.board.text import line, moment, paragraph, query_of
 from ralphgen.errors import RalphgenError
@@ -532,7 +539,10 @@ def draft_choices(rows: Rows, schema: Schema, row: Row) -> list[tuple[str, str, 
     tasks = schema.table("tasks")
     columns = tasks.columns if tasks is not None else ()
     ranks = next((one.values for one in columns if one.name == "priority"), None) or PRIORITIES
-    options = {"priority": ranks} | {name: names_in(rows, table) for name, table in NAMED.items()}
+    options: dict[str, Sequence[object]] = {"priority": ranks}
+    options |= {
+        name: [*names_in(rows, table).items()][:MOST_NAMES] for name, table in NAMED.items()
+    }
     return [
         (name, "" if row[name] is None else str(row[name]), values)
         for name, values in options.items()

@@ -1,5 +1,6 @@
 """The tasks in groups: the next ones in the order of agents, and the reasons of the others."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from json import dumps
@@ -11,9 +12,9 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from ralphgen.board.inbox import items_of
-from ralphgen.board.live import LOOPS, read_claims
+from ralphgen.board.live import LOOPS, names_in, read_claims
 from ralphgen.board.render import Desk
-from ralphgen.board.text import line, natural, number_of, query_of
+from ralphgen.board.text import line, natural, query_of
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.runtime.engine.ledger import MET, WAITING
@@ -102,8 +103,9 @@ def task_query(sent: Mapping[str, str]) -> TaskQuery:
     state = sent.get("state", "") if sent.get("state", "") in STATES else ""
     layout = "board" if sent.get("layout") == "board" else ""
     texts["q"] = texts["q"].strip()
-    page = max(1, number_of(sent.get("page", "")))
-    return TaskQuery(**texts, state=state, layout=layout, page=page)
+    page = sent.get("page", "")
+    number = max(1, int(page)) if re.fullmatch("[0-9]{1,9}", page) else 1
+    return TaskQuery(**texts, state=state, layout=layout, page=number)
 
 
 class Reason(NamedTuple):
@@ -135,10 +137,7 @@ class TaskList:
     def __init__(self, rows: Rows, needs: Mapping[int, tuple[str, str]]) -> None:
         """Read the tasks."""
         self._needs, self.has_ledger = needs, rows.has_ledger
-        titles = rows.read(
-            "features", ["name", *rows.available_columns("features", "display_name")]
-        )
-        self.titles = {line(row[0]): line(row[-1]) for row in titles if row[-1]}
+        self.titles = {line(name): title for name, title in names_in(rows, "features").items()}
         columns = rows.available_columns("tasks", *COLUMNS)
         lacking = dict.fromkeys(COLUMNS)
         self._stored: dict[int, Record] = {

@@ -76,11 +76,6 @@ def query_of(request: Request) -> Mapping[str, str]:
     return dict(_pairs(request.scope["query_string"]))
 
 
-def number_of(text: str) -> int:
-    """Return the number of a page; 1 if the text is not a number."""
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else 1
-
-
 def wants_json(request: Request) -> bool:
     """Return whether a program of the page asks, and no plain form."""
     return "application/json" in request.headers.get("accept", "")

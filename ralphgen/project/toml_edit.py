@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -42,6 +42,24 @@ def edited(text: str, changes: Iterable[tuple[KeyPath, Any]]) -> str:
     if text and not text.endswith("\n"):
         whole = whole.removesuffix("\n").removesuffix("\r")
     return mark + whole
+
+
+def changed_paths(
+    path: KeyPath, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield each path below `path` that changes, with its new value, or None if it is removed.
+
+    None and empty values are the same as no value.
+    """
+    empty: tuple[object, ...] = (None, [], {})
+    for key in {**old, **new}:
+        was, value = old.get(key), new.get(key)
+        if isinstance(was, dict) and isinstance(value, dict):
+            yield from changed_paths((*path, key), was, value)
+        elif was != value and not (was in empty and value in empty):
+            if isinstance(value, dict):
+                value = {name: one for name, one in value.items() if one not in empty}
+            yield (*path, key), None if value in empty else value
 
 
 def _changed(text: str, path: KeyPath, value: Any) -> str:

@@ -38,13 +38,13 @@ def test_a_feature_counts_its_tasks_by_status_and_drafts_are_no_work() -> None:
     overall, first, second, third = found
 
     assert [("b", True, {}), ("gone", False, {"done": 1})] == [
-        (one.title, one.is_known, one.counts) for one in (first, second)
+        (one["title"], one["is_known"], one["counts"]) for one in (first, second)
     ]
-    assert ("Import", True) == (third.title, third.is_known)
-    assert {"done": 2, "blocked": 1, "pending": 1, "draft": 1, "skipped": 1} == third.counts
-    assert ["done", "blocked", "pending", "draft", "skipped"] == [*third.counts]
-    assert (4, 2) == (third.actionable, third.done)
-    assert (3, 7) == (overall.done, sum(overall.counts.values()))
+    assert ("Import", True) == (third["title"], third["is_known"])
+    assert {"done": 2, "blocked": 1, "pending": 1, "draft": 1, "skipped": 1} == third["counts"]
+    assert ["done", "blocked", "pending", "draft", "skipped"] == [*third["counts"]]
+    assert (4, 2) == (third["actionable"], third["done"])
+    assert (3, 7) == (overall["done"], sum(overall["counts"].values()))
 
 
 @pytest.mark.parametrize("value", [None, 7, b"\xff", "\ud800", "a\x1b[31m\n", "x" * 1_000])
@@ -55,11 +55,11 @@ def test_names_of_any_kind_are_shown_on_one_line(value: object) -> None:
     except UnicodeEncodeError:
         return  # no database holds it
     overall, feature = read_progress(rows_of(connection))
-    (status,) = overall.counts
+    (status,) = overall["counts"]
 
-    assert 1 == overall.counts[status]
+    assert 1 == overall["counts"][status]
     assert status.isprintable()
-    assert feature.title.isprintable()
+    assert feature["title"].isprintable()
 
 
 def test_the_newest_learnings_of_all_features_come_first() -> None:

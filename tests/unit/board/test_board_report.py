@@ -92,7 +92,7 @@ def test_recorded_sessions_are_there_when_they_are_asked_for(root: Path, html: s
 
     assert "task_execution-2-x" not in html
     assert [*SECTIONS, "sessions"] == sections(done.stdout)
-    for words in ("task_execution-2-x", "#2", "2026-02-10T22:00:00Z", "$1.2500", "done"):
+    for words in ("task_execution-2-x", "#2", "2026-02-10T22:00:00Z", "$1.25", "done"):
         assert words in done.stdout
     assert done.stdout == report(root, sessions=True)
 
