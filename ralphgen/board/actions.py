@@ -20,14 +20,7 @@ from starlette.routing import Route
 from ralphgen.agents import calls
 from ralphgen.board.live import Board, names_in
 from ralphgen.board.render import Act, Desk, attempt
-from ralphgen.board.text import (
-    WAS,
-    ActionResult,
-    Form,
-    form_of,
-    line,
-    query_of,
-)
+from ralphgen.board.text import WAS, ActionResult, Form, form_of, line
 from ralphgen.emit.trust import require_trust, run_check_items
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.kits.project import Project
@@ -526,7 +519,7 @@ def routes(desk: Desk) -> Sequence[Route]:
         return actions.decide(kind, [*dict.fromkeys(tasks)])
 
     def read(kind: str, request: Request, form: Form | None = None, _: object = None) -> Values:
-        task, query = _task(request), query_of(request)
+        task, query = _task(request), request.state.query
         typed_in = form or Form(query.items() if kind == "new" else ())
         shared = {"kind": kind, "task": task, "to": query.get("to", "")}
         return {**shared, **actions.form(kind, task, typed_in)}

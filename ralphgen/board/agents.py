@@ -45,25 +45,11 @@ from ralphgen.board.review import (
     session_changes,
     work_session,
 )
-from ralphgen.board.text import (
-    ActionResult,
-    Form,
-    line,
-    moment,
-    paragraph,
-    query_of,
-)
+from ralphgen.board.text import ActionResult, Form, line, moment, paragraph
 from ralphgen.errors import Problem, RalphgenError, UsageError
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.kits.registry import read_settings
-from ralphgen.ledger.record import (
-    SessionRecord,
-    changes_by,
-    holding_sessions,
-    newest_sessions,
-    recorded_sessions,
-    runs_by,
-)
+from ralphgen.ledger import record as ledger
 from ralphgen.ledger.tables import read_state
 from ralphgen.loop.cost import LARGEST, Costs, cost_words
 from ralphgen.loop.record import StoredLoop, ask_loops, course_of, read_events, stored_loops
@@ -73,16 +59,8 @@ from ralphgen.project.model import Names
 from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.engine.ledger import DONE
 from ralphgen.runtime.session import ROWS
+from ralphgen.sessions import store
 from ralphgen.sessions.end import end_session
-from ralphgen.sessions.store import (
-    MARK,
-    StoredSession,
-    ask_to_stop,
-    has_stopped,
-    launcher_of,
-    stored_session,
-    stored_sessions,
-)
 
 LIMITS = ("parallel", "max_cost", "max_time")
 """The options of a loop that take a value, as the form's fields."""
@@ -281,7 +259,7 @@ class StartedCommand:
         yield from (one.loop_id for one in stored_loops(self._root) if one.pid == pid)
         with suppress(OSError):
             folders = sessions_folder(self._root).iterdir()
-            yield from (one.name for one in folders if launcher_of(one) == pid)
+            yield from (one.name for one in folders if store.launcher_of(one) == pid)
 
 
 class StartedProcesses:
@@ -379,9 +357,10 @@ def stop_session(root: Path, session_id: str, started: StartedProcesses) -> Acti
 
     Without the mark of an agent, a process that this board started is ended.
     """
-    stored, command, over = stored_session(root, session_id), started.running(session_id), True
-    if stored is not None and ask_to_stop(stored.folder):
-        over = has_stopped(stored.folder, STOP_PATIENCE)
+    stored, over = store.stored_session(root, session_id), True
+    command = started.running(session_id)
+    if stored is not None and store.ask_to_stop(stored.folder):
+        over = store.has_stopped(stored.folder, STOP_PATIENCE)
     elif command is not None:
         command.process.terminate()  # and with it the agent that it watches
     elif stored is not None and stored.running:
@@ -395,7 +374,7 @@ def stop_session(root: Path, session_id: str, started: StartedProcesses) -> Acti
     late = "The agent was asked to end; this takes longer than usual"
     if stored is None:
         return ActionResult(True, late)
-    remedy = f'if it does not end, remove "{stored.folder / MARK}"'
+    remedy = f'if it does not end, remove "{stored.folder / store.MARK}"'
     return ActionResult(True, late, (f"{remedy}: a running agent creates it again",))
 
 
@@ -421,32 +400,34 @@ OUTCOMES = {"open": "left open", "asked": "asks a question"}
 
 def read_sessions(root: Path, most: int = HERE) -> tuple[WorkSession, ...]:
     """Return the sessions on record and on this machine without users' decisions, newest first."""
-    stored = {one.session_id: one for one in stored_sessions(root) if not one.dry_run}
+    stored = {one.session_id: one for one in store.stored_sessions(root) if not one.dry_run}
     with reading(root) as (rows, _):
-        return _lines(rows, newest_sessions(rows, most) if rows.has_ledger else (), stored)[:most]
+        recorded = ledger.newest_sessions(rows, most) if rows.has_ledger else ()
+        return _lines(rows, recorded, stored)[:most]
 
 
 def find_session(root: Path, session_id: str) -> WorkSession | None:
     """Return one session of the project in `root`, or None if the id is unknown."""
     if not session_id.isprintable():
         return None
-    stored, records = stored_session(root, session_id), recorded_sessions(root, [session_id])
+    stored = store.stored_session(root, session_id)
+    records = ledger.recorded_sessions(root, [session_id])
     with reading(root) as (rows, _):
         found = _lines(rows, [*records.values()], {session_id: stored} if stored else {})
         return found[0] if found else None
 
 
 def _lines(
-    rows: Rows, recorded: Sequence[SessionRecord], stored: Mapping[str, StoredSession]
+    rows: Rows, recorded: Sequence[ledger.SessionRecord], stored: Mapping[str, store.StoredSession]
 ) -> tuple[WorkSession, ...]:
     known = {one.session_id for one in recorded}
     records = [*recorded, *(_record_of(one) for name, one in stored.items() if name not in known)]
     titles = _titles(rows, [one.task_id for one in records])
     ids = [one.session_id for one in records] if rows.has_ledger else []
-    holding = holding_sessions(rows, ids) if ids else frozenset()
+    holding = ledger.holding_sessions(rows, ids) if ids else frozenset()
     live = working_sessions(rows) if ids else frozenset()  # also on other machines
 
-    def session_line(record: SessionRecord) -> WorkSession:
+    def session_line(record: ledger.SessionRecord) -> WorkSession:
         name, outcome = record.session_id, record.outcome or ""
         own, work = stored.get(name), work_session(record)
         runs = what_runs(own)
@@ -468,18 +449,18 @@ def _lines(
     )
 
 
-def _record_of(stored: StoredSession) -> SessionRecord:
+def _record_of(stored: store.StoredSession) -> ledger.SessionRecord:
     facts, task = stored.facts, stored.facts.get(ROWS["task"])
     task = task if type(task) is int and abs(task) <= LARGEST_ID else None
     begin = f"{datetime.now(UTC) - timedelta(seconds=stored.age):%Y-%m-%dT%H:%M:%SZ}"
     recipe, discipline, feature = (line(facts.get(name)) for name in FACTS)
     named = (stored.session_id, recipe, discipline, task, feature)
-    return SessionRecord(*named, None, None, begin, *(None,) * 10)
+    return ledger.SessionRecord(*named, None, None, begin, *(None,) * 10)
 
 
-def what_runs(stored: StoredSession | None) -> str:
+def what_runs(stored: store.StoredSession | None) -> str:
     """Return what runs in a session on this machine: "agent", "server", or nothing."""
-    if stored is not None and launcher_of(stored.folder) is not None:
+    if stored is not None and store.launcher_of(stored.folder) is not None:
         return "agent"
     return "server" if stored is not None and stored.running else ""
 
@@ -539,10 +520,10 @@ def read_now(board: Board, streams: Streams) -> Mapping[str, object]:
     """Return the agents at work in a project, and announce their messages from then on."""
     root, stored, heeds = board.root, stored_loops(board.root), ["loop status sessions"]
     lines = {
-        one.record.session_id: one._replace(runs=what_runs(stored_session(root, folder.name)))
+        one.record.session_id: one._replace(runs=what_runs(store.stored_session(root, folder.name)))
         for one in board.cached(SESSIONS, read_sessions)
         for folder in [sessions_folder(root) / one.record.session_id]
-        if one.runs or launcher_of(folder) is not None
+        if one.runs or store.launcher_of(folder) is not None
     }
 
     def card(name: str, session: WorkSession) -> Mapping[str, object]:
@@ -616,9 +597,9 @@ def read_session(
     }
     if part in ("", "facts", "work"):
         with reading(board.root) as (rows, schema):
-            changes = changes_by(rows, session_id, CHANGES) if rows.has_ledger else []
+            changes = ledger.changes_by(rows, session_id, CHANGES) if rows.has_ledger else []
             has_runs = rows.has_ledger and task is not None
-            runs = runs_by(rows, session_id, task or 0, RUNS) if has_runs else []
+            runs = ledger.runs_by(rows, session_id, task or 0, RUNS) if has_runs else []
         values["undo"] = f"ralphgen undo {shlex.quote(session_id)}" if changes else ""
         values["changes"] = [(one, changed_columns(one, schema.hidden)) for one in changes]
         values["checks"] = [*map(check_view, runs)]
@@ -668,7 +649,7 @@ def routes(desk: Desk) -> Sequence[Route]:
     started = StartedProcesses(root, desk.tell)
 
     def read(request: Request) -> Mapping[str, object]:
-        query = query_of(request)
+        query = request.state.query
         part, values = query.get("part", ""), dict[str, object](view="agents")
         if part in ("", "now"):
             values |= read_now(board, streams)
@@ -681,12 +662,12 @@ def routes(desk: Desk) -> Sequence[Route]:
 
     def read_one(request: Request) -> Mapping[str, object]:
         name = str(request.path_params["session_id"])
-        values = read_session(board, streams, name, query_of(request))
+        values = read_session(board, streams, name, request.state.query)
         ours = started.running(name) is not None
         return {**values, "stops": "agent" if ours else values["session"].runs}
 
     def read_form(request: Request, form: Form | None, _: object) -> Mapping[str, object]:
-        typed = query_of(request)
+        typed = request.state.query
         if form is not None:
             typed = {name: "".join(form.texts(name)) for name in form.names}
         return {"view": "start", "form": read_start(board, typed)}

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -21,7 +20,7 @@ from ralphgen.board.diff import LINE, ChangedFile, merged_files
 from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.live import LOOPS, Board, has_tables_alone, in_thread, names_in, read_claims
 from ralphgen.board.render import Desk, local
-from ralphgen.board.text import line, moment, query_of
+from ralphgen.board.text import line, moment
 from ralphgen.doctor import CheckResult
 from ralphgen.emit import workflows
 from ralphgen.errors import ProjectError, RalphgenError
@@ -613,7 +612,10 @@ def routes(desk: Desk) -> Sequence[Route]:
     async def show(request: Request) -> Response:
         if await in_thread(lambda: has_tables_alone(desk.root)):
             return RedirectResponse("/project")
-        read = partial(read_inbox, desk.board, query_of(request).get("item", ""))
+
+        def read() -> Mapping[str, Any]:
+            return read_inbox(desk.board, request.state.query.get("item", ""))
+
         return await desk.page(request, "inbox.html.jinja", read, title="Inbox")
 
     return [Route("/", show, methods=["GET"])]

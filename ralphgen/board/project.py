@@ -36,17 +36,7 @@ from ralphgen.board.live import (
 from ralphgen.board.matrix import matrix
 from ralphgen.board.render import Act, Desk, json_answer, render
 from ralphgen.board.review import work_session
-from ralphgen.board.text import (
-    WAS,
-    ActionResult,
-    Form,
-    form_of,
-    line,
-    moment,
-    natural,
-    paragraph,
-    query_of,
-)
+from ralphgen.board.text import WAS, ActionResult, Form, form_of, line, moment, natural, paragraph
 from ralphgen.doctor import examine
 from ralphgen.emit import workflows
 from ralphgen.errors import Problem, RalphgenError
@@ -322,7 +312,7 @@ def _edit(board: Board, _: Request, form: Form | None, _outcome: object) -> Valu
 
 def _access(board: Board, request: Request, *_: object) -> Values:
     names = [row.name for row in read_disciplines(board.root).rows]
-    chosen = query_of(request).get("discipline", "")
+    chosen = request.state.query.get("discipline", "")
     view = matrix(board.cached("matrix", Project), chosen if chosen in names else None)
     return {"page": "access", "view": view, "disciplines": names}
 
@@ -332,7 +322,7 @@ def _disciplines(
 ) -> Values:
     """Return all disciplines, or the one of an address or of a refused form."""
     found, wrong = read_disciplines(board.root), outcome.problems if outcome else ()
-    name = request.path_params.get("name") or query_of(request).get("name")
+    name = request.path_params.get("name") or request.state.query.get("name")
     name = name if form is None else form.text("discipline")
     if name is None:
         return {"page": "disciplines", "address": address_of, **found._asdict()}

@@ -24,15 +24,7 @@ from starlette.routing import Route
 
 from ralphgen.agents.edits import ClashError
 from ralphgen.board.live import Board, has_tables_alone, in_thread, project_title
-from ralphgen.board.text import (
-    ActionResult,
-    Form,
-    form_of,
-    line,
-    moment,
-    query_of,
-    wants_json,
-)
+from ralphgen.board.text import ActionResult, Form, form_of, line, moment, query_of, wants_json
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.rendering import template_folder
 from ralphgen.runtime.errors import ToolError
@@ -180,7 +172,7 @@ class Desk:
 
         An `outcome` that is not ok keeps a form as typed: 409 if it is stale, else 400.
         """
-        query = query_of(request)
+        query = request.state.query = query_of(request)
         part = request.state.part = query.get("part", "")
         notice = outcome or self._kept.pop(query.get("notice", ""), None)
         if notice is None and part in {"", SAID} and self._news:

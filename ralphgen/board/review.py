@@ -28,7 +28,7 @@ from ralphgen.board.live import (
     stream_name,
 )
 from ralphgen.board.render import Desk
-from ralphgen.board.text import line, moment, paragraph, query_of
+from ralphgen.board.text import line, moment, paragraph
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows, best, decode_learnings, reading_rows
@@ -554,7 +554,7 @@ def routes(desk: Desk) -> Sequence[Route]:
     """Return the routes of this screen."""
 
     def read(request: Request) -> Mapping[str, object]:
-        return page_values(desk.board, request.path_params["task"], query_of(request))
+        return page_values(desk.board, request.path_params["task"], request.state.query)
 
     return [desk.screen("/tasks/{task:int}", "review.html.jinja", "Task", read)]
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from ralphgen.board.inbox import items_of
 from ralphgen.board.live import LOOPS, names_in, read_claims
 from ralphgen.board.render import Desk
-from ralphgen.board.text import line, natural, query_of
+from ralphgen.board.text import line, natural
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.runtime.engine.ledger import MET, WAITING
@@ -337,7 +337,7 @@ def routes(desk: Desk) -> Sequence[Route]:
             return TaskList(replace(rows, has_ledger=items.has_ledger), needs)
 
     def values(request: Request) -> Mapping[str, object]:
-        query = task_query(query_of(request))
+        query = task_query(request.state.query)
         tasks, matches = desk.board.cached(f"status {LOOPS}", read_tasks), None
         if query.q:
             with Project(desk.root).task_rows() as (rows, _):
