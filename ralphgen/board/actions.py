@@ -5,12 +5,12 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from threading import Thread
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -20,7 +20,7 @@ from starlette.routing import Route
 from ralphgen.agents import calls
 from ralphgen.board.live import Board, names_in
 from ralphgen.board.render import Act, Desk, attempt
-from ralphgen.board.text import WAS, ActionResult, Form, form_of, line
+from ralphgen.board.text import WAS, ActionResult, EditField, Form, Rule, form_of, line
 from ralphgen.emit.trust import require_trust, run_check_items
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.kits.project import Project
@@ -40,8 +40,6 @@ from ralphgen.sessions.decide import RowAsRead
 from ralphgen.sessions.questions import answer_question, name_of_user
 
 Row = Mapping[str, Any]
-Rule = Mapping[str, Any]
-"""The input schema of a tool, or of one argument."""
 Values = Mapping[str, object]
 STUCK = "blocked in_progress"  # agents may have left a task in progress
 MOVES = {  # by decision: the statuses that it is for, the new one, and words for the result
@@ -63,48 +61,13 @@ COMMENT, RUN_CHECKS = "add_task_comment", "run_checks"
 LARGEST_ID = 2**63 - 1
 MOST_NAMES = 1_000  # features that a form offers
 UNPROVED = re.compile(r"task \d+ is not proved|checks? .* (?:has|have) not passed", re.IGNORECASE)
-EMPTY = Form(())
 _UNSPEAKABLE = {0: "\ufffd", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
 
 
-def field_text(form: Form, name: str, other: str = "") -> str:
-    """Return the value of a field in a form, or else the other text."""
-    return (*form.texts(name)[-1:], other)[0]
-
-
-@dataclass(frozen=True, slots=True)
-class EditField:
-    """A field of a form: its value `was` stored, was `read`, and is typed; `rule` is its schema."""
-
-    name: str
-    rule: Rule
-    was: str
-    read: str
-    text: str
-    needed: bool = False
-
-    @classmethod
-    def of(cls, name: str, rule: Rule, was: str, form: Form, *, needed: bool = False) -> Self:
-        """Return a field as typed; one that was not edited follows the stored value."""
-        read = field_text(form, f"{WAS}{name}", was)
-        text = field_text(form, name, read)
-        return cls(name, rule, was, read, was if text == read else text, needed)
-
-    @property
-    def label(self) -> str:
-        """Return the name as people say it."""
-        return self.name.replace("_", " ").capitalize()
-
-    @property
-    def has_conflict(self) -> bool:
-        """Return whether somebody else changed it to something else meanwhile."""
-        return self.was not in {self.read, self.text}
-
-
-def edit_fields(schema: Rule, row: Row, form: Form = EMPTY) -> tuple[EditField, ...]:
+def edit_fields(schema: Rule, row: Row, form: Form) -> tuple[EditField, ...]:
     """Return the fields that a tool can set, by its input schema."""
     return tuple(
-        EditField.of(name, rule, stored, form, needed=name in schema.get("required", ()))
+        EditField(name, rule, stored, needed=name in schema.get("required", ())).typed(form)
         for name, rule in schema.get("properties", {}).items()
         if name not in APART
         for stored in [as_text(row.get(calls.stored_column(name, rule)), rule)]
@@ -230,8 +193,8 @@ class TaskActions:
 
     def answer(self, task: int, form: Form) -> ActionResult:
         """Answer the open question of a task with an option or a text."""
-        text = field_text(form, "option") or field_text(form, "answer").strip()
-        number = field_text(form, "question")
+        text = form.last("option") or form.last("answer").strip()
+        number = form.last("question")
         answer_question(self.root, task, text, int(number) if number.isdecimal() else None)
         return ActionResult(True, f"#{task} answered; agents can take it again")
 
@@ -249,7 +212,7 @@ class TaskActions:
 
     def move(self, task: int, form: Form) -> ActionResult:
         """Put a task at a place among the ready ones; without one, it gets its usual place."""
-        place = field_text(form, "place")
+        place = form.last("place")
         if place and not re.fullmatch("[1-9][0-9]{0,8}", place):
             raise ProjectError("the place must be a whole number of at least 1")
         before = reviews.order_of(self.root)
@@ -273,7 +236,7 @@ class TaskActions:
 
     def create(self, form: Form) -> ActionResult:
         """Add the task of a form, or of a line such as `title #feature @discipline !high`."""
-        given = {name: field_text(form, name) for name in form.names}
+        given = {name: form.last(name) for name in form.names}
         if is_line := "line" in given:
             given = self._values_of_line(form.text("line"))
         with self._tools(CREATE) as (tools, _):
@@ -376,11 +339,11 @@ class TaskActions:
         """Set a task's status, if it is still the one that was read."""
         row = self.row(task)
         now, new = line(row.get("status")), form.text("status")
-        words = {name: field_text(form, name).strip() for name in ("reason", "summary", "because")}
+        words = {name: form.last(name).strip() for name in ("reason", "summary", "because")}
         force = bool(form.texts("force") or words["because"])
         later = now
         try:
-            if field_text(form, f"{WAS}status", now) == now:
+            if form.last(f"{WAS}status", now) == now:
                 with self._tools(SET_STATUS, task, row, {"status"}) as (tools, session):
                     answer = tools.set_status(task, new, words, force=force)
                 done = self._decided(
@@ -510,7 +473,7 @@ def routes(desk: Desk) -> Sequence[Route]:
         return lambda request, form: act(_task(request), form)
 
     def on_one(kind: str) -> Act:
-        return on_task(lambda task, form: actions.decide(kind, [task], field_text(form, "note")))
+        return on_task(lambda task, form: actions.decide(kind, [task], form.last("note")))
 
     def on_several(kind: str, _: Request, form: Form) -> ActionResult:
         tasks = [int(one) for one in form.texts("id") if re.fullmatch("[0-9]{1,18}", one)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from ralphgen.board.render import NOTHING_CHANGED
-from ralphgen.board.text import WAS, ActionResult, Form, line
+from ralphgen.board.text import ActionResult, EditField, Form, line
 from ralphgen.emit import workflows
 from ralphgen.emit.scaffold import CONFIG_TEXT
 from ralphgen.emit.trust import items_of
@@ -109,20 +109,6 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class ProseField:
-    """A column with prose, and the text in its field; `text` is None if it cannot be edited.
-
-    `conflict` is set if others changed a text that the user edited.
-    """
-
-    column: str
-    text: str | None
-    shown: str = ""
-    problem: str = ""
-    conflict: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class DisciplineView:
     """A discipline as its page shows it, without secrets.
 
@@ -141,7 +127,7 @@ class DisciplineView:
     disabled: Names
     other_disabled: tuple[tuple[str, str], ...]
     problems: tuple[Problem, ...]
-    prose: tuple[ProseField, ...]
+    prose: tuple[EditField, ...]
     stored_servers: str
     stored_disabled: str
     fingerprint: str
@@ -211,18 +197,9 @@ def typed_view(view: DisciplineView, form: Form) -> DisciplineView:
         view,
         servers=servers,
         disabled=_typed_names(form),
-        prose=tuple(_typed_prose(one, form) for one in view.prose),
+        prose=tuple(one.typed(form) for one in view.prose),
         fingerprint=view.fingerprint if _is_of_same_lists(sent, view.fingerprint) else sent,
     )
-
-
-def _typed_prose(stored: ProseField, form: Form) -> ProseField:
-    """Return a field with its typed text, or with the text as stored now if it was not edited."""
-    read = (stored.text, *form.texts(f"{WAS}{stored.column}"))[-1]
-    typed = (read, *form.texts(stored.column))[-1]
-    if stored.text is None or typed is None or typed == read:
-        return stored
-    return replace(stored, shown=typed, conflict=stored.text not in (read, typed))
 
 
 def _is_of_same_lists(fingerprint: str, other: str) -> bool:
@@ -344,7 +321,7 @@ class StoredDiscipline:
             elif entries is None or {*names} != {*entries}:
                 values[REMOVALS_COLUMN] = _json({KEY: names})
         for column, text in edit.prose.items():
-            if text != _prose_field(column, self.value(column)).text:
+            if text != _prose_field(column, self.value(column)).was:
                 lines = [*filter(None, map(str.strip, text.split("\n")))]
                 is_list = column == SKILLS
                 values[column] = json.dumps(lines, ensure_ascii=False) if is_list else text
@@ -359,19 +336,21 @@ def _server_view(one: NamedServer, place: str) -> Server:
     return Server(one.name, masked_text(one.command), args, env, place=place)
 
 
-def _prose_field(column: str, value: str | bytes | None) -> ProseField:
-    if isinstance(value, bytes):
-        return ProseField(column, None, problem="it contains bytes, not text")
-    text, problem = (value or "").replace("\r\n", "\n").replace("\r", "\n"), ""
-    if len(text) > LONGEST:
-        problem = f"it has {len(text):,} characters, more than {LONGEST:,}: edit it elsewhere"
-        return ProseField(column, None, problem=problem)
+def _prose_field(column: str, value: str | bytes | None) -> EditField:
+    """Return a column with prose; skills are one per line, and a `rule` forbids an edit."""
+    text, problem = "", "it contains bytes, not text"
+    if not isinstance(value, bytes):
+        text, problem = (value or "").replace("\r\n", "\n").replace("\r", "\n"), ""
+        if len(text) > LONGEST:
+            problem = f"it has {len(text):,} characters, more than {LONGEST:,}: edit it elsewhere"
+    if problem:
+        return EditField(column, {"readOnly": True}, "", "", "", problem=problem)
     if column == SKILLS:
         found = decode_strings(value)
         problem = "the stored value is not a list of strings: put one skill on each line"
         if found.readable:
             text, problem = "\n".join(" ".join(one.splitlines()) for one in found.values), ""
-    return ProseField(column, text, text, problem)
+    return EditField(column, {}, text, text, text, problem=problem)
 
 
 def without_values(stored: str | bytes | None) -> str:
@@ -496,7 +475,7 @@ def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> Iterator[P
         unknown = catalog.unknown(line(wrong[0]), "disabled")
         text = unknown.text.removeprefix("disabled: ")
         yield Problem(text, unknown.hint, field="disabled")
-    editable = {one.column for one in saw.prose if one.text is not None}
+    editable = {one.name for one in saw.prose if not one.rule}
     for column, text in edit.prose.items():
         yield from _text_problems(column, text)
         if column not in editable:

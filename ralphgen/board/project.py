@@ -22,7 +22,6 @@ from starlette.routing import Route
 from ralphgen.agents.edits import EditedProject
 from ralphgen.board import charts
 from ralphgen.board import disciplines as edits
-from ralphgen.board.actions import EMPTY, EditField, field_text
 from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.inbox import costs_of, nights, working_sessions
 from ralphgen.board.live import (
@@ -36,7 +35,17 @@ from ralphgen.board.live import (
 from ralphgen.board.matrix import matrix
 from ralphgen.board.render import Act, Desk, json_answer, render
 from ralphgen.board.review import work_session
-from ralphgen.board.text import WAS, ActionResult, Form, form_of, line, moment, natural, paragraph
+from ralphgen.board.text import (
+    WAS,
+    ActionResult,
+    EditField,
+    Form,
+    form_of,
+    line,
+    moment,
+    natural,
+    paragraph,
+)
 from ralphgen.doctor import examine
 from ralphgen.emit import workflows
 from ralphgen.errors import Problem, RalphgenError
@@ -193,14 +202,14 @@ Values = Mapping[str, object]
 """The values that fill the template."""
 
 
-def project_fields(root: Path, form: Form = EMPTY) -> dict[str, EditField]:
+def project_fields(root: Path, form: Form) -> dict[str, EditField]:
     """Return the title and the description with what a form has typed; empty without such texts."""
     try:
         project = EditedProject(root)
     except RalphgenError:
         return {}
     return {
-        name: EditField.of(name, rule, str(project.record.get(name, "")), form)
+        name: EditField(name, rule, str(project.record.get(name, ""))).typed(form)
         for name, rule in project.fields.items()
     }
 
@@ -208,8 +217,8 @@ def project_fields(root: Path, form: Form = EMPTY) -> dict[str, EditField]:
 def save_project(board: Board, form: Form) -> ActionResult:
     """Write the edited texts of a form, unless others have changed them meanwhile."""
     project = EditedProject(board.root)
-    read = {name: field_text(form, f"{WAS}{name}") for name in project.fields}
-    texts = {name: field_text(form, name, text) for name, text in read.items()}
+    read = {name: form.last(f"{WAS}{name}") for name in project.fields}
+    texts = {name: form.last(name, text) for name, text in read.items()}
     project.record = {name: text or None for name, text in read.items()}
     wanted = {name: text or None for name, text in texts.items() if text != read[name]}
     with board.acting:
@@ -300,11 +309,11 @@ def _overview(board: Board, *_: object) -> Values:
         progress = read_progress(rows)
         values |= {"progress": progress, "learnings": read_learnings(rows)}
         values |= {"pictures": read_pictures(rows, progress[0]["counts"])}
-    return {**values, "about": project_fields(root), "specs": read_specs(root)}
+    return {**values, "about": project_fields(root, Form()), "specs": read_specs(root)}
 
 
 def _edit(board: Board, _: Request, form: Form | None, _outcome: object) -> Values:
-    fields = project_fields(board.root, form or EMPTY)
+    fields = project_fields(board.root, form or Form())
     if not fields:
         raise HTTPException(404, "the title and description cannot be edited here")
     return {"page": "edit", "fields": fields.values()}

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any, Self
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -40,7 +41,7 @@ class ActionResult:
 class Form:
     """The fields of a form, in the order of sending; a checkbox may occur several times."""
 
-    def __init__(self, fields: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, fields: Iterable[tuple[str, str]] = ()) -> None:
         self._texts: dict[str, list[str]] = {}
         for name, text in fields:
             self._texts.setdefault(name, []).append(text.replace("\r\n", "\n"))
@@ -57,6 +58,10 @@ class Form:
             problem = "repeated" if found else "missing"
             raise HTTPException(400, f'the field "{name}" is {problem}')
         return found[0]
+
+    def last(self, name: str, other: str = "") -> str:
+        """Return the last text of a field, or else the other text."""
+        return (*self.texts(name)[-1:], other)[0]
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Return all texts of a field, with single line feeds as line ends."""
@@ -91,6 +96,42 @@ def _pairs(sent: bytes) -> list[tuple[str, str]]:
         )
     except ValueError as error:  # not ASCII, not UTF-8, or too many
         raise HTTPException(400, "the form data is invalid") from error
+
+
+Rule = Mapping[str, Any]
+"""The input schema of a tool, or of one argument."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditField:
+    """A field of a form: its value `was` stored, was `read`, and is typed; `rule` is its schema.
+
+    `problem` is why its stored value cannot be shown.
+    """
+
+    name: str
+    rule: Rule
+    was: str
+    read: str = ""
+    text: str = ""
+    needed: bool = False
+    problem: str = ""
+
+    def typed(self, form: Form) -> Self:
+        """Return the field as typed; one that was not edited follows the stored value."""
+        read = form.last(f"{WAS}{self.name}", self.was)
+        text = form.last(self.name, read)
+        return replace(self, read=read, text=self.was if text == read else text)
+
+    @property
+    def label(self) -> str:
+        """Return the name as people say it."""
+        return self.name.replace("_", " ").capitalize()
+
+    @property
+    def has_conflict(self) -> bool:
+        """Return whether somebody else changed it to something else meanwhile."""
+        return self.was not in {self.read, self.text}
 
 
 LONG_LINE = 200  # characters of a title or a name

@@ -155,7 +155,7 @@ def test_a_column_of_disabled_tools_is_shown_and_its_faults_are_a_problem(tmp_pa
 
     place = f'disabled_tools of the discipline "{found.name}"'
     assert (("get_task", place),) == found.other_disabled
-    assert "disabled_tools" not in [one.column for one in found.prose]
+    assert "disabled_tools" not in [one.name for one in found.prose]
     assert "invalid disabled_tools" in problem.text
 
 
