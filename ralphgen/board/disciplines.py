@@ -20,7 +20,7 @@ from ralphgen.emit import workflows
 from ralphgen.emit.scaffold import CONFIG_TEXT
 from ralphgen.emit.trust import items_of
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
-from ralphgen.files import MARK, put
+from ralphgen.files import MANIFEST, MARK, put
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS, project_config
 from ralphgen.planning.policy import Catalog
@@ -88,6 +88,8 @@ PART = re.compile(
     re.DOTALL,
 )
 """A known key of a server, or else a string or a word that may be secret."""
+DIFFERENCES = ("edited", "stale", "missing", "leftover", "unknown")
+"""Of files that differ, by weight: a file of two kinds is shown as the first of them."""
 _FINGERPRINT_KEY = secrets.token_bytes(32)  # random, so that a fingerprint reveals no secret
 
 
@@ -612,6 +614,32 @@ def _server_digests(root: Path, discipline: str) -> frozenset[str]:
         return frozenset(item.digest for item in items_of(root, discipline))
     except ProjectError:
         return frozenset()
+
+
+def drift(root: Path) -> dict[str, Any]:
+    """Return the difference between the server on disk and a newly generated one.
+
+    A file has a path, a kind, and its part of the diff, which is empty for unknown files.
+    """
+    messages: list[str] = []
+    found: dict[str, Any] = {"ok": False, "hint": "", "problems": (), "files": [], "warnings": []}
+    try:
+        checked = workflows.checked(root, say=messages.append)
+    except (RalphgenError, OSError) as error:  # `OSError` for files that change meanwhile
+        problems = error.problems if isinstance(error, RalphgenError) else (Problem(str(error)),)
+        return {**found, "summary": "the project cannot be read", "problems": problems}
+    found["warnings"] = [one.removeprefix("warning: ") for one in messages]
+    different = checked.drift
+    if not different:
+        return {**found, "ok": True, "summary": "the server is up to date"}
+    kinds = {path: kind for kind in reversed(DIFFERENCES) for path in getattr(different, kind)}
+    parts = {path: different.parts.get(path, "") for path in kinds}
+    summary = checked.summary()
+    if MANIFEST in different.missing and not different.interrupted:
+        summary = f"there is no server yet: {len(different.missing)} files would be written"
+        parts |= dict.fromkeys(different.missing, "")
+    files = [(path, kind, parts[path]) for path, kind in sorted(kinds.items())]
+    return {**found, "summary": summary, "hint": checked.hint(), "files": files}
 
 
 def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:

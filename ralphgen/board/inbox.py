@@ -17,12 +17,11 @@ from starlette.routing import Route
 
 from ralphgen.board.charts import Picture, SessionSpan, timeline
 from ralphgen.board.diff import LINE, ChangedFile, merged_files
-from ralphgen.board.disciplines import read_disciplines
+from ralphgen.board.disciplines import drift, read_disciplines
 from ralphgen.board.live import LOOPS, Board, has_tables_alone, in_thread, names_in, read_claims
 from ralphgen.board.render import Desk, local
 from ralphgen.board.text import line, moment
 from ralphgen.doctor import CheckResult
-from ralphgen.emit import workflows
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.exchange.branch import rows_behind
 from ralphgen.kits.project import Project
@@ -220,8 +219,9 @@ def troubles(board: Board, waits: Sequence[tuple[str, str]]) -> tuple[Trouble, .
     has_settings = not any(one.key == SETTINGS for one in invalid)
     failing = (one for one in board.findings or () if isinstance(one, CheckResult) and one.fix)
     server = next((one for one in failing if one.subject == "server"), None)
+    drifted = board.soon("drift", drift, "attention") if has_settings else None
     found = [
-        board.soon("drift", outdated, "attention") if has_settings else None,
+        _outdated(drifted) if drifted and not drifted["ok"] else None,
         *invalid,
         _failed(server) if server else None,
         _waiting(board.root, waits, loops) if waits else None,
@@ -236,19 +236,14 @@ def _failed(server: CheckResult) -> Trouble:
     return Trouble("start", "The server does not start", why, line(server.fix, LONGEST))
 
 
-def outdated(root: Path) -> Trouble | None:
+def _outdated(found: Mapping[str, Any]) -> Trouble:
     """Return the trouble of a server that differs from a newly generated one."""
-    title, command = "The server is out of date", "ralphgen regen"
+    title, why, command = "The server is out of date", found["summary"], "ralphgen regen"
     remedy = "Regenerate the server, or undo the change. Sessions that start now get the old one."
-    try:
-        report = workflows.checked(root, say=lambda _: None)
-        why = report.summary() if report.drift else ""
-    except RalphgenError as error:
-        why, remedy = error.problems[0].text, line(error.problems[0].hint, LONGEST)
-        title, command = "The server cannot be generated", ""
-    except OSError as error:  # files that change meanwhile
-        title, why = "The server cannot be compared", str(error)
-    return Trouble("server", title, line(why, LONGEST), remedy, command) if why else None
+    for first in found["problems"][:1]:
+        title, why, command = "The server cannot be generated", first.text, ""
+        remedy = line(first.hint, LONGEST)
+    return Trouble("server", title, line(why, LONGEST), remedy, command)
 
 
 def unreadable(root: Path) -> list[Trouble]:

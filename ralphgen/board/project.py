@@ -5,7 +5,7 @@ from base64 import b64encode
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from hashlib import sha256
 from heapq import nlargest
@@ -16,40 +16,20 @@ from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from ralphgen.agents.edits import EditedProject
 from ralphgen.board import charts
 from ralphgen.board import disciplines as edits
-from ralphgen.board.disciplines import read_disciplines
+from ralphgen.board.disciplines import drift, read_disciplines
 from ralphgen.board.inbox import costs_of, nights, working_sessions
-from ralphgen.board.live import (
-    Board,
-    has_tables_alone,
-    in_thread,
-    names_in,
-    project_title,
-    specum_settings,
-)
+from ralphgen.board.live import Board, has_tables_alone, names_in, project_title, specum_settings
 from ralphgen.board.matrix import matrix
-from ralphgen.board.render import Act, Desk, json_answer, render
+from ralphgen.board.render import Act, Desk, render
 from ralphgen.board.review import work_session
-from ralphgen.board.text import (
-    WAS,
-    ActionResult,
-    EditField,
-    Form,
-    form_of,
-    line,
-    moment,
-    natural,
-    paragraph,
-)
+from ralphgen.board.text import WAS, ActionResult, EditField, Form, line, moment, natural, paragraph
 from ralphgen.doctor import examine
-from ralphgen.emit import workflows
-from ralphgen.errors import Problem, RalphgenError
-from ralphgen.files import MANIFEST
+from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, decode_learnings, reading_rows
 from ralphgen.kits.specum import spec_progress
@@ -196,8 +176,6 @@ ASSETS = Path(__file__).parent / "assets"
 SHEETS = ("board.css", "project.css")
 REPORTED = 200  # sessions
 RELOAD = "load the page again"
-KINDS = ("edited", "stale", "missing", "leftover", "unknown")
-"""Of files that differ, by weight: a file of two kinds is shown as the first of them."""
 Values = Mapping[str, object]
 """The values that fill the template."""
 
@@ -217,38 +195,15 @@ def project_fields(root: Path, form: Form) -> dict[str, EditField]:
 def save_project(board: Board, form: Form) -> ActionResult:
     """Write the edited texts of a form, unless others have changed them meanwhile."""
     project = EditedProject(board.root)
-    read = {name: form.last(f"{WAS}{name}") for name in project.fields}
-    texts = {name: form.last(name, text) for name, text in read.items()}
-    project.record = {name: text or None for name, text in read.items()}
-    wanted = {name: text or None for name, text in texts.items() if text != read[name]}
+    fields = [
+        EditField(name, rule, form.last(f"{WAS}{name}")).typed(form)
+        for name, rule in project.fields.items()
+    ]
+    project.record = {one.name: one.was or None for one in fields}
+    wanted = {one.name: one.text or None for one in fields if one.text != one.was}
     with board.acting:
         changed = project.write(wanted)["changed"]
     return ActionResult(True, f"project: changed {', '.join(changed) or 'nothing'}")
-
-
-def drift(root: Path) -> dict[str, Any]:
-    """Return the difference between the server on disk and a newly generated one.
-
-    A file has a path, a kind, and its part of the diff, which is empty for unknown files.
-    """
-    messages: list[str] = []
-    found: dict[str, Any] = {"ok": False, "hint": "", "problems": (), "files": [], "warnings": []}
-    try:
-        checked = workflows.checked(root, say=messages.append)
-    except RalphgenError as error:
-        return {**found, "summary": "the project cannot be read", "problems": error.problems}
-    found["warnings"] = [one.removeprefix("warning: ") for one in messages]
-    different = checked.drift
-    if not different:
-        return {**found, "ok": True, "summary": "the server is up to date"}
-    kinds = {path: kind for kind in reversed(KINDS) for path in getattr(different, kind)}
-    parts = {path: different.parts.get(path, "") for path in kinds}
-    summary = checked.summary()
-    if MANIFEST in different.missing and not different.interrupted:
-        summary = f"there is no server yet: {len(different.missing)} files would be written"
-        parts |= dict.fromkeys(different.missing, "")
-    files = [(path, kind, parts[path]) for path, kind in sorted(kinds.items())]
-    return {**found, "summary": summary, "hint": checked.hint(), "files": files}
 
 
 def regenerate(board: Board, _: Form) -> ActionResult:
@@ -273,17 +228,15 @@ def diagnose(board: Board, _: Form) -> ActionResult:
     return ActionResult(not ill, f"{len(findings)} checks ran, {rest}")
 
 
-def problems(board: Board, form: Form) -> Sequence[Problem]:
-    """Return why the edit of a discipline in a form cannot be saved; writes nothing."""
+def check(board: Board, form: Form) -> ActionResult:
+    """Report why the edit of a discipline in a form cannot be saved; write nothing."""
     edit = edits.Edit.of(form)
-    try:
-        discipline = read_disciplines(board.root).by_name(edit.discipline)
-        if discipline is None:
-            return [Problem("this discipline no longer exists", RELOAD)]
-        catalog = edits.catalog_of(board.cached("matrix", Project))
-    except RalphgenError as error:
-        return error.problems
-    return [*edits.problems_of(edit, discipline, catalog)]
+    discipline = read_disciplines(board.root).by_name(edit.discipline)
+    if discipline is None:
+        raise ProjectError("this discipline no longer exists", RELOAD)
+    catalog = edits.catalog_of(board.cached("matrix", Project))
+    found = tuple(edits.problems_of(edit, discipline, catalog))
+    return ActionResult(True, f"{len(found)} problems", problems=found)
 
 
 def save(board: Board, form: Form) -> ActionResult:
@@ -373,10 +326,6 @@ def routes(desk: Desk) -> Sequence[Route]:
     def does(act: Callable[[Board, Form], ActionResult]) -> Act:
         return lambda _, form: act(board, form)
 
-    async def check(request: Request) -> Response:
-        form = await form_of(request)
-        return json_answer([*map(asdict, await in_thread(lambda: problems(board, form)))])
-
     edit = TEMPLATE, "Edit the project", does(save_project), "/project", reads(_edit)
     discipline = TEMPLATE, "Disciplines", does(save), place, reads(_disciplines)
     return [
@@ -386,7 +335,7 @@ def routes(desk: Desk) -> Sequence[Route]:
         desk.form(place, *discipline),
         desk.form(f"{place}/{{name:path}}", *discipline),
         desk.screen(health, TEMPLATE, "Health", reads(_health)),
-        Route("/project/check", check, methods=["POST"]),
+        desk.decision("/project/check", does(check), place),
         desk.decision("/project/regenerate", does(regenerate), health),
         desk.decision("/project/diagnose", does(diagnose), health),
     ]

@@ -99,9 +99,9 @@ document.addEventListener("input", (event) => {
 async function check(form) {
     const body = new URLSearchParams(new FormData(form));
     const answer = await fetch("/project/check", { method: "POST", body, headers: { Accept: "application/json" } });
-    const problems = await answer.json();
-    if (Array.isArray(problems)) showProblems(form, problems);
-    return problems.length || 0;
+    const { problems } = await answer.json();
+    showProblems(form, problems);
+    return problems.length;
 }
 
 document.addEventListener("submit", async (event) => {

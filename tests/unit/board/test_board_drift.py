@@ -10,7 +10,7 @@ import pytest
 from command_line import initialized, ralphgen, ran, run_sql, snapshot, texts
 from driving import quiet
 
-from ralphgen.board import project as board_project
+from ralphgen.board import disciplines
 from ralphgen.board.disciplines import regenerate
 from ralphgen.doctor import examine
 from ralphgen.kits.project import Project
@@ -40,7 +40,7 @@ def append(path: Path, text: str) -> None:
 
 
 def drift(root: Path) -> SimpleNamespace:
-    return SimpleNamespace(**board_project.drift(root))
+    return SimpleNamespace(**disciplines.drift(root))
 
 
 def disarrange(root: Path) -> None:
