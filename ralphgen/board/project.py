@@ -23,7 +23,14 @@ from ralphgen.board import charts
 from ralphgen.board import disciplines as edits
 from ralphgen.board.disciplines import drift, read_disciplines
 from ralphgen.board.inbox import costs_of, nights, working_sessions
-from ralphgen.board.live import Board, has_tables_alone, names_in, project_title, specum_settings
+from ralphgen.board.live import (
+    Board,
+    has_tables_alone,
+    names_in,
+    project_title,
+    reading,
+    specum_settings,
+)
 from ralphgen.board.matrix import matrix
 from ralphgen.board.render import Act, Desk, render
 from ralphgen.board.review import work_session
@@ -31,11 +38,10 @@ from ralphgen.board.text import WAS, ActionResult, EditField, Form, line, moment
 from ralphgen.doctor import examine
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.kits.project import Project
-from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, decode_learnings, reading_rows
+from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, decode_learnings
 from ralphgen.kits.specum import spec_progress
 from ralphgen.ledger.record import newest_sessions
 from ralphgen.ledger.tables import state_of
-from ralphgen.project.database import open_database
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.errors import ToolError
 
@@ -348,15 +354,13 @@ def report(root: Path, *, sessions: bool = False) -> str:
     """
     project, found = Project(root), drift(root)
     values: dict[str, object] = {"progress": [], "pictures": None, "sessions": None}
-    with open_database(root) as connection:
-        if not project.serves_any_database:
-            rows = reading_rows(connection, project.schema_in(connection))
+    with reading(root) as (rows, _):
+        if rows.tables:
             values["progress"] = progress = read_progress(rows)
             values["pictures"] = read_pictures(rows, progress[0]["counts"], UTC)
+        recorded = newest_sessions(rows, REPORTED) if rows.has_ledger else ()
         if sessions:
-            recorded = state_of(connection).version is not None
-            found_sessions = newest_sessions(Rows(connection, {}), REPORTED) if recorded else ()
-            values["sessions"] = [*map(work_session, found_sessions)]
+            values["sessions"] = [*map(work_session, recorded)]
     found["problems"] = [
         Problem(one.text.replace(f"{root}/", ""), one.hint.replace(f"{root}/", ""))
         for one in found["problems"]
