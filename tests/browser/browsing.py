@@ -123,11 +123,6 @@ class Page:
         """Wait until it is so."""
         self.at(f"{selector} >> nth=0", "waitFor", {"state": state})
 
-    def wait_live(self) -> None:
-        """Wait until the board's page is live, and no section of it comes late any more."""
-        self.wait('#pulse[data-state="live"]')
-        self.wait("[data-late]", "detached")
-
     def wait_plain(self, selector: str) -> None:
         """Wait for a part of a page without scripts: reload until late sections have arrived."""
         self.wait(f"{selector}, [data-late]")

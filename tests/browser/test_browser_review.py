@@ -169,6 +169,7 @@ class TestLive:
         assert page.text("[data-place]").startswith("2 of ")
         page.press("k")
         page.wait('[data-task="/tasks/14"]')
+        page.steps(("waitForLoadState", "load"))  # its keys work once its script has run
         page.press("j")
         page.wait('[data-task="/tasks/17"]')
 
