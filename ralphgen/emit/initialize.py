@@ -32,6 +32,7 @@ from ralphgen.ledger.tables import make_triggers
 from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.database import ENDS, is_sqlite, open_database
+from ralphgen.project.git import has_commits
 from ralphgen.project.inspect import FACTS, is_recorded, no_database_error, refuse_other_schemas
 from ralphgen.project.lookup import refuse_linked
 from ralphgen.project.root import (
@@ -149,7 +150,7 @@ def _initialize(
         say(f"created {written}")
     write_schemas(root)
     checks = propose_checks(root, enable)
-    is_ours = is_new and not (client_files(root) or content_files(root))
+    is_ours = is_new and not (has_commits(root) or client_files(root) or content_files(root))
     if is_ours and (warning := keep_record(root, [], marks=True)):
         say(f"warning: {warning}")
     generated = regenerate(root, force=False, say=say, ask=None if is_ours else ask)

@@ -263,6 +263,14 @@ def in_repository(root: Path) -> bool:
     return work_tree_around(root.resolve() / ".git") is not None
 
 
+def has_commits(root: Path) -> bool:
+    """Return whether the repository around a folder has commits, or whether that is unknown."""
+    top = _top(root / ".git")
+    if top is None or top == Path():
+        return top is not None
+    return ask_git(top, ["rev-list", "--all", "--max-count=1"]) != b""
+
+
 def _top(path: Path) -> Path | None:
     """Return the top of the work tree around a file, None for no repository, "." if unknown."""
     try:

@@ -87,6 +87,19 @@ def test_a_pulled_link_to_a_file_that_git_does_not_track_is_asked_for(
     assert 2 == braindump(pulled)
 
 
+def test_tests_in_a_repository_with_commits_need_approval_after_init(tmp_path: Path) -> None:
+    root = tmp_path / "cloned"
+    (root / "tests").mkdir(parents=True)
+    (root / "tests/test_a.py").write_text("open('PWNED', 'w')\n", encoding="utf-8")
+    git(root, "init", "-q")
+    commit_all(root)
+    done = ralphgen("init", root, "--yes", "--no-install")
+
+    assert (0, True) == (done.returncode, 'check "tests" runs' in done.stderr), done.stderr
+    assert 2 == ralphgen("gate", "-C", root).returncode
+    assert not (root / "PWNED").exists()
+
+
 def test_an_edit_of_an_accepted_version_is_the_users(pulled: Path) -> None:
     (pulled / "AGENTS.md").write_bytes(b"Be\r\nvery nice.\r\n")
 
