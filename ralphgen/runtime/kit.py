@@ -195,6 +195,7 @@ class OpenProject:
         self._views = manifest["schema"].get("views", "")
         named = (self.session.project or NOTHING).get("database") or named
         self.database = self.fenced(database or engine(engine.located(self.root, named)))
+        self.database.hidden = {*map(str.lower, self.hidden)}
         if ledger:
             self.database.before_writes.append(self._begin_journal)
 

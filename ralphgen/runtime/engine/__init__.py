@@ -282,12 +282,14 @@ if TYPE_CHECKING:
         `path` is the result of `located`. Each writing transaction first calls the functions in
         `before_writes`, and last the functions in `before_commits`, with the tasks that it made
         done or skipped; these only read. Unless it `has_tasks`, a table `tasks` is like any other.
+        No error names a `hidden` column, which is "table.column" in lower case.
         `sees_redefined_views` is whether a redefined view changes `schema_version`.
         """
 
         before_commits: list[Callable[[Moved], None]]
         before_writes: list[Callable[[], None]]
         has_tasks: bool
+        hidden: set[str]
         path: str
         sees_redefined_views: bool
 
@@ -398,6 +400,26 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+NOT_UNIQUE = "the database refuses this: a value that must be unique is already taken"
+EMPTY = "the database refuses this: a value that must not be empty is missing"
+
+
+def hidden_columns(hidden: Iterable[str], table: str) -> set[str]:
+    """Return the columns of a table among the hidden ones, in lower case."""
+    start = f"{table}.".lower()
+    return {name[len(start) :] for name in hidden if name.startswith(start)}
+
+
+def mentions(sql: str, columns: Iterable[str]) -> bool:
+    """Return whether an expression may name one of the columns, which are in lower case."""
+    import re  # only refusals need it
+
+    text = sql.lower()
+    words = {*re.findall(r"[\w$]+", text)}
+    parts = {name: {*re.findall(r"[\w$]+", name)} for name in columns}
+    return any(words & found if found else name in text for name, found in parts.items())
+
+
 class SnapshotBase:
     """The part of a `Snapshot` that all engines have in common."""
 
@@ -428,7 +450,9 @@ class DatabaseBase:
 
     def another(self: Database, patience: float = PATIENCE) -> Database:
         """Return another connection to the same database, for another thread."""
-        return type(self)(self.path, patience)
+        other = type(self)(self.path, patience)
+        other.hidden = self.hidden
+        return other
 
     def journal(
         self: Database,

@@ -10,7 +10,7 @@ import json
 import re
 
 from ..deferred import then
-from ..engine import quoted
+from ..engine import hidden_columns, mentions, quoted
 from ..engine.ledger import PREFIX
 from ..errors import NotThereError, ToolError
 from ..policy import OWN
@@ -144,7 +144,6 @@ def _what_there_is(
 
 
 LONGEST_RULE = 300  # characters of a rule before it is cut
-_WORD = r"[^\W\d][\w$]*"
 
 
 def refusal(rows: Rows, table: RowTable, error: ToolError) -> ToolError:
@@ -157,11 +156,7 @@ def refusal(rows: Rows, table: RowTable, error: ToolError) -> ToolError:
     if not rules.is_broken_rule(cause):
         return error
     rule = database.reading(lambda: rules.broken_rule(database, table.name, cause))
-    words = {word.lower() for word in re.findall(_WORD, rule)}
-    own = f"{table.name}.".lower()
-    names = map(str.lower, rows.hidden)
-    hidden = {name.removeprefix(own) for name in names if name.startswith(own)}
-    if not rule or any(words & {*re.findall(_WORD, name)} for name in hidden):
+    if not rule or mentions(rule, hidden_columns(database.hidden, table.name)):
         return error
     told = " ".join(rule.split())
     if len(told) > LONGEST_RULE:

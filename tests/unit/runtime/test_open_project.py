@@ -43,7 +43,7 @@ def opened(path: Path, claim: dict[str, int] | None = None) -> Plain:
     session = Session("kit", facts, "manual", policy, None)
     workspace = Plain(str(path.parent / ".ralph/mcp"), session)
     workspace.tool = "retitle"
-    workspace.open_database({"schema": {}}, Database, "app.db", ledger=True)
+    workspace.open_database({"schema": {"hide": []}}, Database, "app.db", ledger=True)
     return workspace
 
 

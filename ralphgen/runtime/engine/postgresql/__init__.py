@@ -10,7 +10,7 @@ import os
 import re
 
 from ...errors import StartError, ToolError
-from .. import quoted
+from .. import EMPTY, NOT_UNIQUE, hidden_columns, mentions, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -374,19 +374,29 @@ def missing_grant(error: Error, login: str, schema: str) -> str:
     return f"GRANT {RIGHTS[kind]} {place} TO {quoted(login)};"
 
 
-def sentence(error: Error, login: str, schema: str) -> str:
-    """Return a sentence on an error of a statement, which a login ran on a schema."""
+def sentence(error: Error, login: str, schema: str, hidden: Collection[str] = ()) -> str:
+    """Return a sentence on an error of a statement, which a login ran on a schema.
+
+    It names no `hidden` column.
+    """
     state = error.sqlstate or ""
     told = error.diag
     if grant := missing_grant(error, login, schema):
         may = "the login of this server may not do this"
         return f"{may}: {told.message_primary}: nothing was changed; ask the owner to run: {grant}"
-    column = f"{told.table_name}.{told.column_name}"
+    table = told.table_name or ""
+    # A table without hidden columns may be a partition, whose parent has some.
+    unseen = hidden_columns(hidden, table) or {one.rpartition(".")[2] for one in hidden}
     if state == TAKEN:
-        column = f"{told.table_name}.{_key(told.message_detail or '')}"
+        key = _visible(_key(told.message_detail or ""), unseen)
+        if not key:
+            return NOT_UNIQUE
         is_primary = (told.constraint_name or "").endswith("_pkey")
-        how = "already exists" if is_primary else "is taken already"
-        return f'the database refuses this: "{column}" {how}'
+        how = "already exists" if is_primary else "is already taken"
+        return f'the database refuses this: "{table}.{key}" {how}'
+    column = f"{table}.{told.column_name}"
+    if (told.column_name or "").lower() in unseen:
+        return EMPTY
     known = SENTENCES.get(state) or CLASSES.get(state[:2]) or DOCTOR
     return known.format(column=column, message=told.message_primary)
 
@@ -402,6 +412,14 @@ def unreachable(variable: str, error: Error) -> str:
     elif MISSING in text:
         problem = "does not exist: see the name"
     return f'the database that the environment variable "{variable}" names {problem}'
+
+
+def _visible(key: str, hidden: Collection[str]) -> str:
+    """Return the visible columns of a key; "" if there are none, or an expression has a hidden."""
+    if not mentions(key, hidden):
+        return key
+    plain = re.fullmatch(r"\w+(, \w+)*", key)
+    return ", ".join(one for one in key.split(", ") if plain and one.lower() not in hidden)
 
 
 def _key(detail: str) -> str:

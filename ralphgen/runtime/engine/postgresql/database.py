@@ -142,6 +142,7 @@ class Database(DatabaseBase, Snapshot):
         "before_commits",
         "before_writes",
         "has_tasks",
+        "hidden",
         "path",
     )
 
@@ -158,6 +159,7 @@ class Database(DatabaseBase, Snapshot):
         self.before_writes: list[Callable[[], None]] = []
         self.before_commits: list[Callable[[Moved], None]] = []
         self.has_tasks = True
+        self.hidden: set[str] = set()
         self._closing: Closing | None = None
         dsn_of(path)
 
@@ -344,7 +346,8 @@ class Database(DatabaseBase, Snapshot):
                     retried.add(state)
                 if not again:
                     login, schema = self.connection.info.user, self.path.partition("/")[2]
-                    raise ToolError(postgresql.sentence(error, login, schema)) from error
+                    text = postgresql.sentence(error, login, schema, self.hidden)
+                    raise ToolError(text) from error
 
     def _attempt(self, work: Callable[[], Result], in_line: float) -> Result:
         """Run the work once; `in_line` is 0 if it only reads."""

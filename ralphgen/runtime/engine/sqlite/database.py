@@ -132,6 +132,7 @@ class Database(DatabaseBase, Snapshot):
         self.before_writes: list[Callable[[], None]] = []
         self.before_commits: list[Callable[[Moved], None]] = []
         self.has_tasks = True
+        self.hidden: set[str] = set()
 
     def change(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one writing statement; returns the number of rows that it changed."""
@@ -278,7 +279,7 @@ class Database(DatabaseBase, Snapshot):
                         take_time()
                     from .schema import sentence
 
-                    raise ToolError(sentence(error)) from error
+                    raise ToolError(sentence(error, self.hidden)) from error
                 waited = time.monotonic() - began
                 if waited > self._patience:
                     raise busy(self._patience) from error

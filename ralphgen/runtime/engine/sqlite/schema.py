@@ -6,12 +6,12 @@ import json
 import re
 
 from ...encoding import sha256_hex
-from .. import TABLES, fold
+from .. import EMPTY, NOT_UNIQUE, TABLES, fold
 from . import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from .. import Column, Keys, Snapshot
@@ -486,20 +486,30 @@ def _split(tokens: list[str], separator: str) -> list[list[str]]:
     return parts
 
 
+def _visible_columns(columns: str, hidden: Collection[str]) -> str:
+    """Return the visible columns of a constraint, each "table.column"; "" if they are unknown."""
+    text = columns.lower()
+    if text.startswith("index '") or any(", " in name and name in text for name in hidden):
+        return ""
+    return ", ".join(name for name in columns.split(", ") if name.lower() not in hidden)
+
+
 UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # has no name in Python 3.11
 
 
-def sentence(error: sqlite3.Error) -> str:
-    """Return a sentence on an SQLite error and what to do, without SQL text."""
+def sentence(error: sqlite3.Error, hidden: Collection[str] = ()) -> str:
+    """Return a sentence on an SQLite error and what to do, without SQL text or hidden columns."""
     code = getattr(error, "sqlite_errorcode", 0)  # missing if Python itself raised it
     name = str(UNNAMED.get(code) or getattr(error, "sqlite_errorname", ""))
     column = str(error).rpartition(": ")[2]
+    key = _visible_columns(str(error).partition(": ")[2], hidden)
+    named = f'the database refuses this: "{key}"' if key else ""
     sentences = {
         "SQLITE_CONSTRAINT_FOREIGNKEY": "the database refuses this: a row that it names, or that "
         "still names it, is in the way; look it up and try again",
-        "SQLITE_CONSTRAINT_NOTNULL": f'the database refuses this: "{column}" must not be empty',
-        "SQLITE_CONSTRAINT_UNIQUE": f'the database refuses this: "{column}" is taken already',
-        "SQLITE_CONSTRAINT_PRIMARYKEY": f'the database refuses this: "{column}" already exists',
+        "SQLITE_CONSTRAINT_NOTNULL": f"{named} must not be empty" if named else EMPTY,
+        "SQLITE_CONSTRAINT_UNIQUE": f"{named} is already taken" if named else NOT_UNIQUE,
+        "SQLITE_CONSTRAINT_PRIMARYKEY": f"{named} already exists" if named else NOT_UNIQUE,
         "SQLITE_CONSTRAINT_CHECK": "the database refuses this: a value breaks a rule of its table",
         "SQLITE_CONSTRAINT_DATATYPE": "the database refuses this: a value has the wrong type",
         "SQLITE_CONSTRAINT_TRIGGER": f"the database refuses this: {column}",

@@ -70,9 +70,64 @@ def test_columns_with_a_duplicate_value_are_named(driver: Driver) -> None:
     driver.call("create_crate", label="one", place="here", shelf=1)
     both = driver.refusal("create_crate", place="here", shelf=1)
 
-    assert 'label" is taken already' in driver.refusal("create_crate", label="one")
+    assert 'label" is already taken' in driver.refusal("create_crate", label="one")
     assert "place, " in both
-    assert 'shelf" is taken already' in both
+    assert 'shelf" is already taken' in both
+
+
+HIDDEN = """
+CREATE TABLE vaults (
+    id INTEGER PRIMARY KEY, label TEXT, secret TEXT, mark TEXT NOT NULL DEFAULT 'm',
+    "2024" INTEGER DEFAULT 50, "a, b" TEXT UNIQUE, a INTEGER,
+    UNIQUE (label, secret), UNIQUE (secret), CHECK (a + "2024" < 100));
+CREATE UNIQUE INDEX lowered_secret ON vaults (lower(secret));
+CREATE TABLE others (id INTEGER PRIMARY KEY, label TEXT);
+"""
+HIDDEN_CONFIG = """
+[tables.vaults]
+noun = "vault"
+hide = ["secret", "2024", "a, b", "mark"]
+
+[tables.others]
+noun = "other"
+"""
+COPY = """
+CREATE TRIGGER copies AFTER INSERT ON others BEGIN
+    INSERT INTO vaults (label, secret, mark, "a, b") SELECT new.label,
+        CASE new.label WHEN 'one' THEN 'S' WHEN 'lower' THEN 's' ELSE new.label END,
+        CASE new.label WHEN 'none' THEN NULL ELSE 'm' END,
+        CASE new.label WHEN 'key' THEN 'taken' END;
+END;
+"""
+COPY_ON_POSTGRESQL = """
+CREATE FUNCTION copies() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO vaults (label, secret, mark, "a, b") SELECT new.label,
+        CASE new.label WHEN 'one' THEN 'S' WHEN 'lower' THEN 's' ELSE new.label END,
+        CASE new.label WHEN 'none' THEN NULL ELSE 'm' END,
+        CASE new.label WHEN 'key' THEN 'taken' END;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER copies AFTER INSERT ON others FOR EACH ROW EXECUTE FUNCTION copies();
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_refusal_names_a_hidden_column(engine: str, tmp_path: Path) -> None:
+    text = HIDDEN + (COPY if engine == "sqlite" else COPY_ON_POSTGRESQL)
+    with project_on(engine, tmp_path / "p", text, config=HIDDEN_CONFIG) as root:
+        query(root, "INSERT INTO vaults (label, secret, \"a, b\") VALUES ('one', 'S', 'taken')")
+        with connected(root, env=environment()) as driver:
+            refused = {
+                label: driver.refusal("create_other", label=label)
+                for label in ("one", "lower", "none", "key")
+            }
+            refused["rule"] = driver.refusal("create_vault", a=60)
+    for told in refused.values():
+        for hidden in ("secret", "2024", "a, b", "mark", "lowered"):
+            assert hidden not in told, told
+    assert refused["lower"].endswith("a value that must be unique is already taken")
+    assert refused["none"].endswith("a value that must not be empty is missing")
+    assert refused["rule"].endswith("a value breaks a rule of its table")
 
 
 def test_no_row_takes_the_place_of_another(tmp_path: Path) -> None:

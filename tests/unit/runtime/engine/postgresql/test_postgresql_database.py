@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from postgresql import database, needs_postgresql
+from postgresql import PASSWORD, database, needs_postgresql
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.database import open_database
@@ -59,8 +59,10 @@ def test_each_transaction_gets_its_schema_and_limits() -> None:
 
 def test_a_missing_right_is_named_with_its_grant(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     login, recipe = f"other{uuid4().hex[:8]}", f"ralphgen_{uuid4().hex[:8]}"
-    run(dsn, f'CREATE ROLE {login} LOGIN; GRANT USAGE ON SCHEMA "Own" TO {login}')
-    run(dsn, f'CREATE ROLE {recipe} LOGIN; GRANT USAGE ON SCHEMA "Own" TO {recipe}')
+    run(dsn, f"CREATE ROLE {login} LOGIN PASSWORD '{PASSWORD}'")
+    run(dsn, f'GRANT USAGE ON SCHEMA "Own" TO {login}')
+    run(dsn, f"CREATE ROLE {recipe} LOGIN PASSWORD '{PASSWORD}'")
+    run(dsn, f'GRANT USAGE ON SCHEMA "Own" TO {recipe}')
     try:
         monkeypatch.setenv(VARIABLE, psycopg.conninfo.make_conninfo(dsn, user=login))
         rows = Database(f"{VARIABLE}/Own")

@@ -173,7 +173,7 @@ def test_reads_see_one_snapshot(
     [
         (
             lambda db: db.change("INSERT INTO parents (name) VALUES ('one')"),
-            '"parents.name" is taken',
+            '"parents.name" is already taken',
         ),
         (
             lambda db: db.change("INSERT INTO parents VALUES (1, 'x')"),
