@@ -134,6 +134,7 @@ ITEMS_FOLDER = ".ai"
 SKILL_FOLDERS = (".claude/skills", ".agents/skills")
 SKILL_TOPS = frozenset(folder.partition("/")[0] for folder in SKILL_FOLDERS)
 LINKED_TOPS = frozenset({ITEMS_FOLDER, *SKILL_TOPS})  # links in these folders are followed
+CLAUDE_TREES = ".claude/worktrees/"
 MOST_LINKS = 1_000  # linked folders in one of these places
 
 
@@ -213,7 +214,14 @@ def content_files(tree: Path) -> list[str]:
 def _enters_content(path: str, is_link: bool) -> bool:
     """Return whether the walk enters a folder: most links lead to folders that it enters anyway."""
     *_, name = parts = path.casefold().split("/")
-    return name not in PRUNED_FOLDERS and not (is_link and LINKED_TOPS.isdisjoint(parts))
+    if is_link and (LINKED_TOPS.isdisjoint(parts) or not _enters_client(path, is_link)):
+        return False
+    return name not in PRUNED_FOLDERS
+
+
+def _enters_client(path: str, is_link: bool) -> bool:
+    """Return whether the walk enters a folder, with links except in Claude Code's worktrees."""
+    return not (is_link and path.casefold().startswith(CLAUDE_TREES))
 
 
 def _is_read(tree: Path, path: str) -> bool:
@@ -250,7 +258,7 @@ def _files_in(tree: Path, tops: Collection[str]) -> Iterator[str]:
     """Yield the files below some folders of a work tree, however their names are spelled."""
     for name in _names_in(tree):
         if name.casefold() in tops:
-            yield from _files(tree, name, lambda *_: True)
+            yield from _files(tree, name, _enters_client)
 
 
 def _files(

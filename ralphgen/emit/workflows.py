@@ -364,7 +364,7 @@ def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[st
         text = path.read_text(encoding="utf-8")
         context: dict[str, Any] = json.loads(text)
         enabled = {kit: [*tools] for kit, tools in context["enabled_tools"].items()}
-        if text == default_context(plan):
+        if text == default_context(plan) or path.is_symlink():
             return []
         if _context_text(context) == _context_text(json.loads(default_context(plan, enabled))) and (
             {kit: sorted(tools) for kit, tools in enabled.items() if tools}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen
-from trusting import at_terminal, braindump, commit_all, pull
+from trusting import at_terminal, braindump, commit_all, configure, pull
 
 pytestmark = pytest.mark.slow
 
@@ -71,6 +71,18 @@ def test_a_pulled_change_that_permits_more_is_asked_for(strict: Path, key: str) 
 
     assert f"[{key}] of " in ralphgen("trust", "-C", strict).stderr
     assert 0 != braindump(strict)
+
+
+@pytest.mark.parametrize("edit", ["", "# mine\n"])
+def test_regen_in_a_script_approves_no_pulled_change(strict: Path, edit: str) -> None:
+    write(strict.parent / "theirs", STRICT.replace('"tests/**"', ""))
+    commit_all(strict.parent / "theirs")
+    pull(strict)
+    configure(strict, edit)
+    done = ralphgen("regen", strict, "--no-install", "--allow-removals")
+
+    assert '[done.protect] of .ralph/ralphgen.toml is [], previously ["tests/**"]' in done.stderr
+    assert 2 == braindump(strict)
 
 
 def test_a_pulled_change_that_permits_less_needs_no_approval(strict: Path) -> None:

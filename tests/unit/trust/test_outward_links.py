@@ -144,3 +144,12 @@ def test_links_in_a_circle_end(clone: Path) -> None:
     (clone / "SKILL.md").write_text("x", encoding="utf-8")
 
     assert ".claude/skills/s/SKILL.md" in ralphgen("trust", "-C", clone).stderr
+
+
+def test_links_in_worktrees_of_claude_code_are_not_followed(clone: Path) -> None:
+    packages = clone / ".claude/worktrees/x/node_modules"
+    (packages / "store").mkdir(parents=True)
+    for number in range(1_001):
+        (packages / str(number)).symlink_to("store")
+
+    assert "nothing to approve" in ralphgen("trust", "-C", clone).stderr
