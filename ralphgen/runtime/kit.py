@@ -189,7 +189,8 @@ class OpenProject:
     ) -> None:
         """Open the database of the session, or the one at `named`; an open `database` is used.
 
-        A session that has lost its claim writes nothing. With a ledger, every write is journaled.
+        A session that has lost its claim or ended writes nothing. With a ledger, every write is
+        journaled.
         """
         self._manifest = manifest
         self._views = manifest["schema"].get("views", "")
@@ -200,7 +201,16 @@ class OpenProject:
             self.database.before_writes.append(self._begin_journal)
 
     def fenced(self, database: Database) -> Database:
-        """Return a connection that refuses writes after the session has lost its claim."""
+        """Return a connection that refuses writes of a session that has lost its claim or ended."""
+        if ids := self.session.token_ids:
+            revocations = f"{type(database).__module__.rpartition('.')[0]}.revocations"
+            is_revoked = import_name(f"{revocations}.lookup")(database)
+
+            def refuse_ended() -> None:
+                if any(is_revoked(one) for one in ids):
+                    raise ToolError("this session was ended: nothing was changed")
+
+            database.before_writes.append(refuse_ended)
         own = self.session.claim
         if own is not None:
 

@@ -285,7 +285,8 @@ class Session:
     `sandbox` has the rules of `runtime/processes/sandbox.py` for the commands of a contained agent.
     `as_read` has the values that the user has read in `columns` of the row with this `kind` and
     `key`: if the row has other values by now, a change of it is refused. `structured` reports a
-    client that uses structured content. `worker` is the worker that the session runs on, whose
+    client that uses structured content. `token_ids` are the ids by which its token can be revoked,
+    none without a token. `worker` is the worker that the session runs on, whose
     files and checks this server cannot see; None for a session whose files are here.
     """
 
@@ -308,6 +309,7 @@ class Session:
         self.as_read: Mapping[str, Any] | None = facts.get("as_read")
         self.sandbox: Mapping[str, Any] | None = facts.get("sandbox")
         self.structured: bool = facts.get("structured", False)
+        self.token_ids: Sequence[str] = facts.get("token_ids", ())
         self.worker: str | None = facts.get("worker")
         self.context = context
         self.folder = _folder(context)

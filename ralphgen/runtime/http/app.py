@@ -40,7 +40,7 @@ from ..protocol import (
 )
 from ..protocol.calls import refused, unreadable
 from .metrics import RequestLog
-from .sessions import BusyError
+from .sessions import TOKEN_IDS, BusyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -361,6 +361,7 @@ class HttpApp:
             return
         if outcome.get("isError"):
             self._metrics.add("failed_calls")
+        self._bearer.token_of(headers[b"authorization"])  # it may have ended during the call
         await exchange.answer(200, line)
 
 
@@ -573,7 +574,6 @@ OF_SESSION = ("rec", "pol")  # and of no worker
 WORKER = r"[a-z0-9][a-z0-9-]{0,39}"  # the name of a worker
 # Claims that the token's maker sets.
 SUBJECT = ("jti", "sub", "rec", "dis", "fea", "tsk", "tgt", "cla", "lea", "tools", "wrk", "wti")
-TOKEN_IDS = ("jti", "wti")  # each can be revoked
 CLAIM = ("tsk", "cla", "lea")  # a claim on a task needs all of them
 
 

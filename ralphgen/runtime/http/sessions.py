@@ -80,6 +80,7 @@ class Lease:
 PATIENCE = 1.0  # seconds that a new session waits for an idle one
 LOOK = 0.01
 GRACE = 0.1
+TOKEN_IDS = ("jti", "wti")  # claims of a token; each can be revoked
 HELD = {"task": "tsk", "token": "cla", "lease": "lea"}  # keys of a claim in contexts and tokens
 
 
@@ -163,6 +164,7 @@ class Kits:
                 kit: [] if worker else [*use["withheld"]] for kit, use in self._uses.items()
             },
             "worker": worker,
+            "token_ids": [claims[key] for key in TOKEN_IDS if key in claims],
             "brief": claims.get("brief", {}),  # no token has one: `take` shows its brief by it
         }
 

@@ -3,6 +3,7 @@
 import http.client
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from driving import query, write_lock
 from http_servers import (
     HANDSHAKES,
     HttpServer,
@@ -59,6 +61,25 @@ def test_a_session_that_is_ended_while_its_body_comes_is_refused(server: HttpSer
         connection.send(body[5:])
 
         assert 401 == connection.getresponse().status
+
+
+def test_a_call_that_waits_for_a_lock_writes_nothing_once_its_session_has_ended(
+    server: HttpServer,
+) -> None:
+    own = token(server.root, jti="waiting")
+    assert 200 == server.call(own, "get_task", id=1)[0]
+    before = query(server.root, "SELECT status FROM tasks WHERE id = 1")
+    with ThreadPoolExecutor() as pool:
+        with write_lock(server.root):
+            calling = pool.submit(server.call, own, "set_task_status", id=1, status="in_progress")
+            assert until(partial(is_told, server, b"in_flight 2\n"))
+            time.sleep(0.3)
+            revoke(str(server.root / ".ralph/db/ralph.db"), "waiting")
+        assert 401 == calling.result(PATIENCE)[0]
+
+    assert (
+        before == query(server.root, "SELECT status FROM tasks WHERE id = 1") != [("in_progress",)]
+    )
 
 
 @pytest.mark.thorough

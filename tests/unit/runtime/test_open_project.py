@@ -1,12 +1,14 @@
 """The database of a session: any kit that opens it gets the fence of the claim and the journal."""
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ralphgen.ledger.tables import definition
+from ralphgen.runtime.engine.sqlite import revocations
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.kit import OpenProject
@@ -37,9 +39,10 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def opened(path: Path, claim: dict[str, int] | None = None) -> Plain:
+def opened(path: Path, claim: dict[str, int] | None = None, token_ids: Sequence[str] = ()) -> Plain:
     policy = Policy(recipes={"manual": Recipe(tools={"kit": ()})}, removed_tools={}, absent={})
     facts = {"session_id": "one", "recipe": "manual", "task_id": 7, "claim": claim}
+    facts["token_ids"] = token_ids
     session = Session("kit", facts, "manual", policy, None)
     workspace = Plain(str(path.parent / ".ralph/mcp"), session)
     workspace.tool = "retitle"
@@ -63,6 +66,22 @@ def test_a_session_without_its_claim_writes_nothing(path: Path) -> None:
                 retitle(workspace, "c")
 
         assert [("b",)] == database.rows("SELECT title FROM tasks")
+
+
+@pytest.mark.parametrize("revoked", ["one", "worker-a"])
+def test_a_session_with_a_revoked_token_writes_nothing(path: Path, revoked: str) -> None:
+    revocations.create(str(path))
+    with closing(opened(path, token_ids=("one", "worker-a"))) as workspace:
+        retitle(workspace, "b")
+        revocations.revoke(str(path), "other")
+        retitle(workspace, "c")
+        revocations.revoke(str(path), revoked)
+
+        with pytest.raises(ToolError, match="this session was ended: nothing was changed"):
+            retitle(workspace, "d")
+
+    with closing(Database(str(path))) as database:
+        assert [("c",)] == database.rows("SELECT title FROM tasks")
 
 
 def test_every_write_is_journaled_with_its_tool(path: Path) -> None:

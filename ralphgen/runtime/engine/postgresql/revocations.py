@@ -8,8 +8,13 @@ import time
 from ...errors import StartError, ToolError
 from .database import Database
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 # A token is valid for a day at most, so older rows do not matter.
 LISTED = "SELECT session FROM ralphgen_revoked WHERE ended > now() - interval '25 hours'"
+FOUND = "SELECT 1 FROM ralphgen_revoked WHERE session = ?"
 ADDED = "INSERT INTO ralphgen_revoked (session) VALUES (?) ON CONFLICT DO NOTHING"
 IS_MADE = "SELECT to_regclass('ralphgen_revoked') IS NOT NULL"
 MADE = (
@@ -63,6 +68,11 @@ class RevokedSessions:
                 self._looking.release()
             first = False
             time.sleep(PERIOD)
+
+
+def lookup(database: Database) -> Callable[[str], bool]:
+    """Return a function that reports whether a session was ended, within a transaction."""
+    return lambda session: database.row(FOUND, [session]) is not None
 
 
 def create(place: str) -> None:

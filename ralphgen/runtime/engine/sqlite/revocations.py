@@ -6,6 +6,14 @@ import errno
 import os
 from contextlib import suppress
 
+from ...errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .. import Database
+
 FILE = "revoked-sessions"  # one id per line, in the directory of the database
 RIGHTS = 0o666  # the read and write bits of a file's mode
 
@@ -35,6 +43,23 @@ class RevokedSessions:
 
     def close(self) -> None:
         """Do nothing: no file is open."""
+
+
+def lookup(database: Database) -> Callable[[str], bool]:
+    """Return a function that reports whether a session was ended; raises `ToolError`.
+
+    It sees a revocation within a transaction that began before.
+    """
+    revoked = RevokedSessions(database.path)
+
+    def holds(session: str) -> bool:
+        try:
+            return revoked.holds(session)
+        except OSError as error:
+            text = f"the list of ended sessions cannot be read: {error.strerror}"
+            raise ToolError(text) from error
+
+    return holds
 
 
 def create(database: str) -> None:
