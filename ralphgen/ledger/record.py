@@ -137,7 +137,7 @@ def read_entries(
         ]
         if session is not None and not found and not verdicts:
             refuse_unknown(session, [one for (one,) in connection.rows(SESSION_IDS)])
-    found = [*merge(found, verdicts, key=lambda one: one.time, reverse=True)][:limit]
+    found = [*merge(verdicts, found, key=lambda one: one.time, reverse=True)][:limit]
     return [
         replace(
             one,
@@ -159,8 +159,8 @@ def changing_sessions(root: Path, limit: int) -> list[tuple[Any, ...]]:
     with open_database(root) as connection:
         found = connection.rows(_CHANGING, [limit])
         accepted = {one.session: one.time for one in _acceptances(connection)}
-    found += [(session, ACCEPT, time, None, "ended") for session, time in accepted.items()]
-    return sorted(found, key=lambda one: str(one[2]), reverse=True)[:limit]
+    verdicts = [(session, ACCEPT, time, None, "ended") for session, time in accepted.items()]
+    return [*merge(verdicts, found, key=lambda one: str(one[2]), reverse=True)][:limit]
 
 
 def _acceptances(connection: Snapshot) -> list[Entry]:
