@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
+from ralphgen.errors import counted
 from ralphgen.loop.cost import Costs, cost_words
 
 MOST, TICKS = 200, 9  # of bars or points, and of labels on an axis
@@ -131,8 +132,9 @@ def timeline(sessions: Iterable[SessionSpan], begin: datetime, end: datetime) ->
     found = Counter(one.outcome for one, _ in inside)
     key = [(kind, f"{found[kind]} {OUTCOMES[kind]}") for kind in OUTCOMES if found[kind]]
     words = ", ".join(words for _, words in key)
+    span = f"from {axis.clock(begin)} to {axis.clock(end)}"
     return Picture(
-        f"{_many(len(inside), 'session')} from {axis.clock(begin)} to {axis.clock(end)}: {words}.",
+        f"{counted(len(inside), 'session')} {span}: {words}.",
         height,
         tuple(bars),
         ticks=axis.ticks(),
@@ -228,7 +230,7 @@ def burn_up(days: Mapping[date, Mapping[str, int]]) -> Picture:
     words = ", ".join(label for _, label in key)
     ends = dict.fromkeys((dates[0], dates[-1]))
     return Picture(
-        f"{_many(sum(rows[-1]), 'task')} on {dates[-1]:{DATE}}: {words}.",
+        f"{counted(sum(rows[-1]), 'task')} on {dates[-1]:{DATE}}: {words}.",
         shapes=tuple(shapes),
         ticks=tuple((100.0 * at, f"{day:{DATE}}") for at, day in enumerate(ends)),
         key=key,
@@ -255,7 +257,7 @@ def nights(costs: Sequence[tuple[str, Costs]]) -> Picture:
     more = f"; {left_out} earlier ones are not shown" if left_out else ""
     labelled = bars[:: 1 + len(bars) // 7]
     return Picture(
-        f"{_many(len(costs), 'night')}, the last one {bars[-1].detail}{more}.",
+        f"{counted(len(costs), 'night')}, the last one {bars[-1].detail}{more}.",
         bars=tuple(bars),
         ticks=tuple((round(one.x + one.width / 2, 2), one.label) for one in labelled),
         key=(("known", "cost"), ("unknown", "cost unknown")) if has_unknown else (),
@@ -266,10 +268,6 @@ def nights(costs: Sequence[tuple[str, Costs]]) -> Picture:
 
 def _sum(costs: Costs) -> float:
     return (costs.known or 0.0) + (costs.estimated or 0.0)
-
-
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _y(value: float, top: float) -> float:

@@ -22,7 +22,7 @@ from ralphgen.board.live import LOOPS, Board, has_tables_alone, in_thread, names
 from ralphgen.board.render import Desk, local
 from ralphgen.board.text import line, moment
 from ralphgen.doctor import CheckResult
-from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.errors import ProjectError, RalphgenError, counted
 from ralphgen.exchange.branch import rows_behind
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows
@@ -405,7 +405,7 @@ def flags(
 def size_of(files: Files) -> str:
     """Return the number of files and of their lines, in words."""
     added, removed = sum(one.added or 0 for one in files), sum(one.removed or 0 for one in files)
-    return f"{len(files)} file{'s' * (len(files) != 1)}, +{added} \u2212{removed}"
+    return f"{counted(len(files), 'file')}, +{added} \u2212{removed}"
 
 
 def items_of(board: Board) -> Items:
@@ -573,7 +573,7 @@ def stuck_words(reason: str, last: Proof) -> str:
     why = f": “{last.failed}” failed" if last.failed else ""
     if last.protected:
         why = f": it changed {last.protected[0]}, which is protected"
-    return f"Given up after {given_up[1]} attempt{'s' * (given_up[1] != '1')}{why}"
+    return f"Given up after {counted(int(given_up[1]), 'attempt')}{why}"
 
 
 def read_inbox(board: Board, chosen: str = "") -> Mapping[str, Any]:

@@ -36,7 +36,7 @@ from ralphgen.board.render import Act, Desk, render
 from ralphgen.board.review import work_session
 from ralphgen.board.text import WAS, ActionResult, EditField, Form, line, moment, natural, paragraph
 from ralphgen.doctor import examine
-from ralphgen.errors import Problem, ProjectError, RalphgenError
+from ralphgen.errors import Problem, ProjectError, RalphgenError, counted
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, decode_learnings
 from ralphgen.kits.specum import spec_progress
@@ -242,7 +242,7 @@ def check(board: Board, form: Form) -> ActionResult:
         raise ProjectError("this discipline no longer exists", RELOAD)
     catalog = edits.catalog_of(board.cached("matrix", Project))
     found = tuple(edits.problems_of(edit, discipline, catalog))
-    return ActionResult(True, f"{len(found)} problems", problems=found)
+    return ActionResult(True, counted(len(found), "problem"), problems=found)
 
 
 def save(board: Board, form: Form) -> ActionResult:

@@ -70,7 +70,6 @@ APART = frozenset(
     | {"acceptance_criteria", "blocked_by", "learnings"}
 )
 """Columns of a task that the page shows elsewhere."""
-TURN_ON, UPGRADE = "ralphgen db ledger on", "ralphgen db ledger upgrade"
 ABOUT = {
     "features": ("description", "architecture", "boundaries", "context_files"),
     "disciplines": ("description", "system_prompt", "skills", "conventions"),
@@ -166,7 +165,7 @@ def task_view(
     row = stored_task(rows, task)
     if row is None:
         return {}
-    command = UPGRADE if rows.has_ledger else TURN_ON
+    command = f"ralphgen db ledger {'upgrade' if rows.has_ledger else 'on'}"
     recorded = rows.has_ledger and state_of(rows.connection).version == VERSION
     rows = replace(rows, has_ledger=recorded)
     records = ledger.sessions_of(rows, task, max(most, SESSIONS) + 1) if recorded else []
