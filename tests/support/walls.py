@@ -9,8 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 import psycopg
-from postgresql import PASSWORD
-from psycopg.conninfo import make_conninfo
+from postgresql import PASSWORD, database
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ralphgen.kits.access import access_sql
 from ralphgen.kits.project import Project
@@ -67,6 +67,26 @@ class Walled:
             yield make_conninfo(self.dsn, user=name)
         finally:
             self.run(f"DELETE FROM ralphgen_logins WHERE login = '{name}'; DROP ROLE {name}")
+
+
+ROLES = """
+SELECT rolname::regrole::text FROM pg_roles
+WHERE NOT rolcanlogin AND starts_with(rolname, ralphgen_role(''))
+"""
+
+
+@contextmanager
+def copied(walled: Walled, sql: str = "") -> Iterator[str]:
+    """The DSN of a copy of the database, with its own roles; `sql` is run there before."""
+    with database(str(conninfo_to_dict(walled.dsn)["dbname"])) as dsn:
+        if sql:
+            run(dsn, sql)
+        run(dsn, walled.sql())
+        try:
+            yield dsn
+        finally:
+            for (role,) in run(dsn, ROLES):
+                run(dsn, f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 def run(dsn: str, sql: str) -> list[tuple[Any, ...]]:

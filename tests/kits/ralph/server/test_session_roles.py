@@ -9,19 +9,15 @@ import psycopg
 import pytest
 from driving import connected
 from engines import VARIABLE, on_both
-from postgresql import PASSWORD, database, needs_postgresql
+from postgresql import PASSWORD, needs_postgresql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from walls import Walled, refused, run
+from walls import Walled, copied, refused, run
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.project import Project
 from ralphgen.runtime.tasks.claims import moment
 
 pytestmark = needs_postgresql
-ROLES = """
-SELECT rolname::regrole::text FROM pg_roles
-WHERE NOT rolcanlogin AND starts_with(rolname, ralphgen_role(''))
-"""
 OPEN = """
 SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND CASE
     WHEN relkind IN ('r', 'v') THEN has_any_column_privilege({0}, 'SELECT, INSERT, UPDATE')
@@ -493,33 +489,21 @@ def test_roles_of_others_are_unchanged(walled: Walled) -> None:
 
 def test_no_role_opens_the_database_of_another_project(walled: Walled) -> None:
     """A server has one set of roles for all databases, here for a project and its copy."""
-    sql = walled.sql()
     old = ("ralphgen_agents", "ralphgen_service")
-    name = conninfo_to_dict(walled.dsn)["dbname"]
-    with database(str(name)) as other:
-        for one in old:
-            run(other, f"CREATE ROLE {one}; GRANT SELECT ON features TO {one}")
-        run(other, "GRANT SELECT (title), UPDATE (title) ON tasks TO ralphgen_agents")
-        try:
-            run(other, sql)
-            roles = [
-                walled.role("service"),
-                walled.role("manual"),
-                *(walled.run(f"SELECT '{one}'")[0][0] for one in old),
-            ]
-            for role in roles:
+    made = "; ".join(f"CREATE ROLE {one}; GRANT SELECT ON features TO {one}" for one in old)
+    columns = "GRANT SELECT (title), UPDATE (title) ON tasks TO ralphgen_agents"
+    try:
+        with copied(walled, f"{made}; {columns}") as other:
+            for role in (*old, walled.role("service"), walled.role("manual")):
                 assert [(0,)] == run(other, OPEN.format(f"'{role}', oid"))
-            assert [(True,)] == run(
-                other, "SELECT has_table_privilege(ralphgen_role('service'), 'tasks', 'UPDATE')"
-            )
+            own = "SELECT has_table_privilege(ralphgen_role('service'), 'tasks', 'UPDATE')"
+            assert [(True,)] == run(other, own)
             with walled.login("manual", task=1) as dsn:
                 elsewhere = make_conninfo(dsn, dbname=conninfo_to_dict(other)["dbname"])
-                assert "permission denied" in refused(elsewhere, "SELECT title FROM tasks")
-                assert "permission denied" in refused(elsewhere, "SELECT setval('tasks_id_seq', 1)")
-        finally:
-            made = [row[0] for row in run(other, ROLES)]
-            run(other, "; ".join(f"DROP OWNED BY {one}" for one in (*made, *old)))
-            run(walled.dsn, "; ".join(f"DROP ROLE {one}" for one in (*made, *old)))
+                for sql in ("SELECT title FROM tasks", "SELECT setval('tasks_id_seq', 1)"):
+                    assert "permission denied" in refused(elsewhere, sql)
+    finally:
+        walled.run("; ".join(f"DROP ROLE {one}" for one in old))
 
 
 def test_a_login_with_the_name_of_a_role_is_refused(walled: Walled) -> None:

@@ -9,7 +9,8 @@ from command_line import ralphgen
 from driving import connected, made_here, quiet
 from engines import CONFIG, VARIABLE, on_engine
 from postgresql import database, needs_postgresql
-from walls import Walled, refused, run
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from walls import Walled, copied, refused, run
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
@@ -205,6 +206,14 @@ def test_a_view_shows_what_it_selects_and_its_tables_nothing(walled: Walled) -> 
             "DELETE FROM people",
         ):
             assert "permission denied" in refused(dsn, sql), sql
+
+
+def test_a_login_reads_no_view_of_another_project(walled: Walled) -> None:
+    with copied(walled) as other, walled.login("yap") as dsn:
+        assert [] != run(dsn, "SELECT id FROM shown")
+        elsewhere = make_conninfo(dsn, dbname=conninfo_to_dict(other)["dbname"])
+        for sql in ("SELECT id FROM shown", "SELECT setval('risks_id_seq', 1)"):
+            assert "permission denied" in refused(elsewhere, sql)
 
 
 def test_a_function_in_a_condition_does_not_see_what_a_view_leaves_out(walled: Walled) -> None:
