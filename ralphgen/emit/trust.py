@@ -225,8 +225,10 @@ def _enters_client(path: str, is_link: bool) -> bool:
 
 
 def _is_read(tree: Path, path: str) -> bool:
-    is_item = _has_items(path.casefold().split("/")) or _is_instruction(path)
-    return is_item or (tree / path).is_dir()  # a link out of the tree
+    parts = path.casefold().split("/")
+    if parts[-1] in INSTRUCTIONS or LINKED_TOPS.isdisjoint(parts):
+        return parts[-1] in INSTRUCTIONS
+    return _has_items(parts) or (tree / path).is_dir()  # a link out of the tree
 
 
 def _is_instruction(path: str) -> bool:

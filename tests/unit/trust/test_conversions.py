@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen
+from lanes import shortened
 from proved_projects import git
 from trusting import CODE, MODE, TOOL, at_terminal, braindump, commit_all, configure, pull
 
@@ -42,7 +43,7 @@ def test_a_pulled_check_is_asked_for_also_if_git_expands_it(pulled: Path) -> Non
     assert not (pulled / "PWNED").exists()
 
 
-@pytest.mark.parametrize("file", ["AGENTS.md", TOOL])
+@pytest.mark.parametrize("file", shortened(["AGENTS.md", TOOL], "AGENTS.md"))
 def test_mixed_line_ends_that_git_converts_are_not_the_users_edit(pulled: Path, file: str) -> None:
     theirs = pulled.parent / "theirs"
     (theirs / ".gitattributes").write_text(f"{file} text eol=crlf\n", encoding="utf-8")
@@ -56,6 +57,7 @@ def test_mixed_line_ends_that_git_converts_are_not_the_users_edit(pulled: Path, 
     assert 2 == braindump(pulled)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("attribute", ["ident", "working-tree-encoding=UTF-16LE"])
 def test_a_later_pull_without_the_attribute_changes_nothing(pulled: Path, attribute: str) -> None:
     theirs = pulled.parent / "theirs"
@@ -72,6 +74,7 @@ def test_a_later_pull_without_the_attribute_changes_nothing(pulled: Path, attrib
     assert 2 == braindump(pulled)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", [".git/index", "node_modules/x/README.md"])
 def test_a_pulled_link_to_a_file_that_git_does_not_track_is_asked_for(
     pulled: Path, target: str

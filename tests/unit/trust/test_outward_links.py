@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen
+from lanes import shortened
 from trusting import add
 
 pytestmark = pytest.mark.slow
@@ -107,7 +108,7 @@ LINKS = {
 }
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", shortened(LINKS, ".claude/agents", ".claude/skills/s"))
 def test_files_behind_a_linked_folder_are_listed_and_a_change_asks_again(
     clone: Path, link: str
 ) -> None:
@@ -124,6 +125,7 @@ def test_files_behind_a_linked_folder_are_listed_and_a_change_asks_again(
     assert f"{link}/{inner}" in ralphgen("trust", "-C", clone).stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("link", [".claude", ".claude/skills", ".claude/agents", ".ralph/queries"])
 def test_a_link_to_a_folder_outside_is_listed_by_its_target(
     clone: Path, tmp_path: Path, link: str
