@@ -6,7 +6,7 @@ import re
 import secrets
 import shlex
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
@@ -133,6 +133,28 @@ class DisciplineView:
     stored_servers: str
     stored_disabled: str
     fingerprint: str
+
+    def without(self, is_hidden: Callable[[str], bool]) -> "DisciplineView":
+        """Return the discipline without the values of hidden columns, for readers of an export."""
+        columns = (SERVERS_COLUMN, *EXPECTED_REMOVALS, "display_name")
+        hidden = tuple(column for column in columns if is_hidden(column))
+        starts = tuple(f"{column} " for column in hidden)
+        no_names = self.disabled_home == "database" and REMOVALS_COLUMN in hidden
+        return replace(
+            self,
+            display_name=self.shown if "display_name" in hidden else self.display_name,
+            servers={
+                key: one for key, one in self.servers.items() if not one.place.startswith(starts)
+            },
+            other_servers=tuple(
+                one for one in self.other_servers if not one.place.startswith(starts)
+            ),
+            disabled=() if no_names else self.disabled,
+            other_disabled=tuple(
+                (name, place) for name, place in self.other_disabled if not place.startswith(starts)
+            ),
+            problems=() if hidden else self.problems,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import partial
 from hashlib import sha256
 from heapq import nlargest
 from operator import itemgetter
@@ -354,7 +355,7 @@ def report(root: Path, *, sessions: bool = False) -> str:
     """
     project, found = Project(root), drift(root)
     values: dict[str, object] = {"progress": [], "pictures": None, "sessions": None}
-    with reading(root) as (rows, _):
+    with reading(root) as (rows, schema):
         if rows.tables:
             values["progress"] = progress = read_progress(rows)
             values["pictures"] = read_pictures(rows, progress[0]["counts"], UTC)
@@ -365,6 +366,8 @@ def report(root: Path, *, sessions: bool = False) -> str:
         Problem(one.text.replace(f"{root}/", ""), one.hint.replace(f"{root}/", ""))
         for one in found["problems"]
     ]
+    disciplines = read_disciplines(root)
+    visible = tuple(row.without(partial(schema.hidden, "disciplines")) for row in disciplines.rows)
     sheet = "".join((ASSETS / name).read_text(encoding="utf-8") for name in SHEETS)
     values |= {
         "page": "report",
@@ -373,6 +376,6 @@ def report(root: Path, *, sessions: bool = False) -> str:
         "digest": b64encode(sha256(sheet.encode()).digest()).decode(),
         "view": matrix(project, None),
         "drift": found,
-        "found": read_disciplines(root),
+        "found": disciplines._replace(rows=visible),
     }
     return render(TEMPLATE, values, "report")

@@ -127,3 +127,20 @@ def test_what_cannot_be_reported_or_written_is_refused(root: Path, tmp_path: Pat
     )
     assert "cannot be written" in refused("board", "-C", root, "--export", tmp_path)
     assert 2 == ralphgen("board", "-C", root, "--sessions").returncode
+
+
+def test_the_export_has_no_value_of_a_hidden_column(tmp_path: Path) -> None:
+    hidden = ["mcp_servers", "display_name"]
+    entries = json.dumps([f"disciplines.{column}" for column in hidden])
+    root = create_project(tmp_path / "p", config=f"[schema]\nhide = {entries}\n")
+    servers = [{"name": "secret-name", "command": "secret-command", "args": ["secret-word"]}]
+    query(root, "UPDATE disciplines SET mcp_servers = ?", json.dumps(servers))
+    query(root, "UPDATE disciplines SET display_name = 'Secret title'")
+    text = report(root)
+    section = text[text.index('id="disciplines"') :].partition("</section>")[0]
+
+    assert "implementation" in section
+    for word in ("secret", "Secret", "MCP server"):
+        assert word not in section
+    query(root, "UPDATE disciplines SET mcp_servers = '[secret'")
+    assert "secret" not in report(root)
