@@ -492,7 +492,11 @@ def settings_items(root: Path, config: Config) -> list[TrustItem]:
         "schema.hide": values["db_schema"]["hide"],
         "disciplines": {name: one.disable for name, one in config.disciplines.items()},
     }
-    grants = {key: values[key] for key in ("kits", "tables", "own_tools", "queries", "database")}
+    grants = {key: values[key] for key in ("kits", "own_tools", "queries", "database")}
+    tables = config.tables.items()
+    grants["tables"] = {
+        name: one.model_dump(mode="json", exclude_defaults=True) for name, one in tables
+    }
     if values["http"]:
         grants["http"] = {key: values["http"][key] for key in ("allowed_hosts", "allowed_origins")}
     approved = read_record(root).settings
