@@ -393,7 +393,7 @@ def on(
 
     Names the tables and asks first.
     """
-    from ralphgen.ledger.tables import add_tables, definition, read_state
+    from ralphgen.ledger.tables import add_tables, definition, make_triggers, read_state
     from ralphgen.project.root import database_name
     from ralphgen.terminal.console import agrees
 
@@ -403,7 +403,8 @@ def on(
         print_result(text.rstrip())
         return
     if read_state(root).version is not None:
-        say("the ledger is on already")
+        made = make_triggers(root)
+        say("the journal records new tables, too" if made else "the ledger is on already")
         return
     names = re.findall("^CREATE TABLE ([a-z_]+)", text, re.MULTILINE)
     say(f"tables: {', '.join(names)} (--sql prints the statements)")

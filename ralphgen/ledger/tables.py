@@ -234,13 +234,13 @@ def add_tables(root: Path) -> bool:
         return database.writing(work)
 
 
-def make_triggers(root: Path) -> None:
-    """Create the triggers of the journal if the engine stores them.
+def make_triggers(root: Path) -> bool:
+    """Create missing triggers of the journal if the engine stores them; return whether any was.
 
     Raises `ProjectError` if that fails.
     """
     with opened_database(root) as database:
-        database.writing(database.watch)
+        return database.writing(database.watch)
 
 
 def remove_tables(root: Path) -> None:

@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from command_line import ralphgen
 from driving import connected
 from engines import VARIABLE, on_both
 from postgresql import PASSWORD, needs_postgresql
@@ -541,6 +542,26 @@ def test_no_roles_are_created_if_policies_would_have_a_hole(
             walled.run(walled.sql())
     finally:
         walled.run(after)
+
+
+def test_the_hint_for_an_unjournaled_table_is_a_command_that_helps(walled: Walled) -> None:
+    root = walled.made.root
+    try:
+        walled.run("ALTER TABLE features DISABLE TRIGGER ralphgen_record")
+        with pytest.raises(psycopg.Error) as raised:
+            walled.run(walled.sql())
+        hint = 'run "ALTER TABLE features ENABLE TRIGGER ralphgen_record" first'
+        assert hint == raised.value.diag.message_hint
+        walled.run("DROP TRIGGER ralphgen_record ON features")
+        with pytest.raises(psycopg.Error) as raised:
+            walled.run(walled.sql())
+        assert 'run "ralphgen db ledger on" first' == raised.value.diag.message_hint
+    finally:
+        done = ralphgen("db", "ledger", "on", "--project", root)
+    assert (0, "the journal records new tables, too\n") == (done.returncode, done.stderr)
+    walled.run(walled.sql())
+    again = ralphgen("db", "ledger", "on", "--project", root)
+    assert "the ledger is on already\n" == again.stderr
 
 
 def test_a_recipe_without_tools_loses_its_grants(walled: Walled) -> None:
