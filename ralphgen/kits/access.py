@@ -31,7 +31,7 @@ from ralphgen.spelling import sql_name, sql_text
 
 # The ends of the blocks in the templates. A name that contains one would end its block early.
 ENDS = re.compile(
-    r"\$(emptied|granted|guard|holder|journal|login|policies|role|roles|secured|service)\$"
+    r"\$(emptied|ended|granted|guard|holder|journal|login|policies|role|roles|secured|service)\$"
 )
 
 

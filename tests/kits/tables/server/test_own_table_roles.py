@@ -251,17 +251,29 @@ def test_an_unbound_query_is_left_out_and_reported(walled: Walled) -> None:
     assert '"task_execution"' in said[0]
 
 
-@pytest.mark.parametrize("end", ["expires = now()", "revoked = true", "tools = '{}'"])
-def test_a_login_that_has_ended_reads_none_of_them(walled: Walled, end: str) -> None:
+@pytest.mark.parametrize("end", ["expires = now()", "revoked = true"])
+def test_a_login_that_has_ended_reads_no_table_and_no_view(walled: Walled, end: str) -> None:
     with walled.login("manual") as dsn, psycopg.connect(dsn, autocommit=True) as connection:
-        for table in ("risks", "people"):
+        for table in ("risks", "people", "shown"):
             found = connection.execute(f"SELECT count(id) FROM {table}".encode()).fetchone()
             assert (0,) != found
         walled.run(f"UPDATE ralphgen_logins SET {end}")
+        for sql in (
+            *(f"SELECT id FROM {table}" for table in ("risks", "people", "shown")),
+            "UPDATE risks SET title = 'x'",
+            "SELECT nextval('risks_id_seq')",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute(sql.encode())
+            assert "permission denied" in refused(dsn, sql)
+
+
+def test_a_login_without_tools_reads_no_table(walled: Walled) -> None:
+    with walled.login("manual") as dsn:
+        walled.run("UPDATE ralphgen_logins SET tools = '{}'")
         for table in ("risks", "people"):
-            found = connection.execute(f"SELECT count(id) FROM {table}".encode()).fetchone()
-            assert (0,) == found
-        assert 0 == connection.execute("UPDATE risks SET title = 'x'").rowcount
+            assert [] == run(dsn, f"SELECT id FROM {table}")
+        assert "" == refused(dsn, "UPDATE risks SET title = 'x'")
 
 
 @pytest.mark.thorough
