@@ -162,7 +162,7 @@ def end(session_id: SessionId, project: Project = Path(), as_json: Json = False)
 
 @session.command(example="ralphgen session revoke yap-20260210T120000Z-1a2b3c4d5e6f7a8b")
 def revoke(session_id: SessionId, project: Project = Path()) -> None:
-    """Revoke the tokens and the login of a session, and release its task.
+    """Revoke the tokens and login of a session; release its task.
 
     Exits with 1 if no session with this id is on record: check the id.
     """
