@@ -209,7 +209,7 @@ def test_a_kit_alone_brings_every_module_that_its_own_import(key: str, tmp_path:
         ("ralph specum acm", "sqlite", False, set()),
         ("ralph dela", "sqlite", False, {"pyyaml", "json5", "defusedxml"}),
         ("ralph rye", "sqlite", False, {"pyyaml", "cryptography", "jsonschema", "httpcore2"}),
-        ("ralph", "sqlite", True, {"uvicorn", "pyjwt", "cryptography"}),
+        ("ralph", "sqlite", True, {"uvicorn", "httptools", "pyjwt", "cryptography"}),
         ("ralph", "postgresql", False, {"psycopg"}),
     ],
 )
@@ -232,7 +232,7 @@ def test_a_server_imports_the_standard_library_and_its_lock(
     pinned = {*re.findall(r"(?m)^([\w-]+)==", files.get("requirements.lock", ""))}
 
     assert packages == {NAMES.get(module, module) for module in found} - {"referencing"}
-    assert packages | ({"httptools"} if is_http else set()) <= pinned  # imported by uvicorn
+    assert packages <= pinned
     assert bool(packages) == ("requirements.lock" in files)
     assert set() == pinned & {"mcp", "pydantic", "starlette", "anyio"}
 
