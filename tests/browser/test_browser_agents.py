@@ -159,10 +159,13 @@ def test_a_loop_is_started_paused_and_stopped_without_scripts(
     plain.wait('#said >> text=invalid duration "soon"')
     plain.fill("[name=max_time]", "9m")
     plain.click("main .main")
+    plain.wait("#said [data-ok=true]")
     reloaded(plain, "#now .worker >> text=first words")
     plain.click("#now >> text=Pause")
+    plain.wait("#said [data-ok=true]")
     reloaded(plain, "#now h1 >> text=Paused")
     plain.click("#now >> text=Stop now")
+    plain.wait("#said [data-ok=true]")
     reloaded(plain, "#now >> text=The last loop ended")
 
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
