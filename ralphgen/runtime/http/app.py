@@ -361,7 +361,11 @@ class HttpApp:
             return
         if outcome.get("isError"):
             self._metrics.add("failed_calls")
-        self._bearer.token_of(headers[b"authorization"])  # it may have ended during the call
+        try:
+            self._bearer.token_of(headers[b"authorization"])  # it may have ended during the call
+        except HttpError as error:
+            if error.status < FAILED:  # without the list, the answer is still true
+                raise
         await exchange.answer(200, line)
 
 
