@@ -116,6 +116,7 @@ def one_of_each(root: Path, tasks: Iterable[int]) -> list[int]:
 
 FOLDER = ".ralph/worktrees"
 LINK_MODE = b"120000"  # of an entry in a tree
+MOST_LINKS = 40  # that an operating system follows for one path
 MERGE = "merge"  # the worktree for merges
 BRANCH = f"{OWN_BRANCHES}task-"
 LEFT = f"{OWN_BRANCHES}left-"
@@ -683,7 +684,9 @@ def refused_files(root: Path, changed: list[str], old: str, new: str) -> tuple[s
     targets = _link_targets(top, old, is_protected)
 
     def is_refused(path: str) -> bool:
-        return is_protected(path) or any(_is_at(path, target) for target in targets)
+        return is_protected(path) or any(
+            _is_at(path, target) or _is_at(target, path) for target in targets
+        )
 
     place = worktree_git(root, root)
     return (
@@ -712,18 +715,19 @@ def _link_targets(top: Path, commit: str, is_protected: Callable[[str], bool]) -
         target = os.path.normpath(top / Path(path).parent / os.fsdecode(text or b""))
         if Path(target).is_relative_to(top):
             links[path] = Path(target).relative_to(top).as_posix()
-    found: set[str] = set()
-    left = [path for path in links if is_protected(path)]
+    found: dict[str, int] = {}  # how many links lead to a path from the nearest start
+    left = [(path, 0) for path in links if is_protected(path)]
     while left:
-        path = left.pop()
-        if path in found:
+        path, count = left.pop()
+        if count >= found.get(path, MOST_LINKS):
             continue
-        found.add(path)
-        left += [target for link, target in links.items() if _is_at(link, path)]
+        found[path] = count
+        left += [(target, 0) for link, target in links.items() if _is_at(link, path)]
         for link, target in links.items():
             if path != link and _is_at(path, link):
-                left += [link, os.path.normpath(target + path.removeprefix(link))]
-    return found
+                below = os.path.normpath(target + path.removeprefix(link))
+                left += [(link, 0), (below, count + 1)]
+    return {*found}
 
 
 def worktree_notes(root: Path) -> Iterator[str]:

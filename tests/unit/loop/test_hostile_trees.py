@@ -517,3 +517,36 @@ def test_a_task_cannot_change_files_to_which_links_of_authority_lead(root: Path,
 
     assert isinstance(outcome, Refused)
     assert path in str(outcome)
+
+
+def test_a_task_cannot_add_a_link_above_the_target_of_a_link_of_authority(root: Path) -> None:
+    (root / ".mcp.json").symlink_to("lib/y")
+    git(root, "add", ".mcp.json")
+    git(root, "commit", "-qm", "x")
+    tree = prepare(root, 1, 1, SETTLED, say)
+    write_files(tree.root, [("elsewhere/y", "x")])
+    (tree.root / "lib").symlink_to("elsewhere")
+    closed(root, tree, 1)
+    outcome = merged(root, tree, 1)
+
+    assert isinstance(outcome, Refused)
+    assert ("lib",) == outcome.files
+
+
+@pytest.mark.parametrize(
+    ("name", "files"), [("new.txt", ()), ("lib", ("lib",)), ("turn", ("turn",))]
+)
+def test_a_circle_of_links_of_authority_protects_its_links(
+    root: Path, name: str, files: tuple[str, ...]
+) -> None:
+    for path, target in ((".mcp.json", "lib/y"), ("lib", "turn/b"), ("turn", "lib/c")):
+        (root / path).symlink_to(target)
+    git(root, "add", ".mcp.json", "lib", "turn")
+    git(root, "commit", "-qm", "x")
+    tree = prepare(root, 1, 1, SETTLED, say)
+    (tree.root / name).unlink(missing_ok=True)
+    (tree.root / name).write_text("x", encoding="utf-8")
+    closed(root, tree, 1)
+    outcome = merged(root, tree, 1)
+
+    assert (outcome.files if isinstance(outcome, Refused) else ()) == files
