@@ -315,21 +315,18 @@ TASK = ("id", "title", "feature", "discipline", "status", "blocked_by", "provena
 TWICE = "its work did not merge twice: "
 CONFLICT = "conflict with the base branch in "
 KEPT = re.compile(r"; the work is kept on (\S+)$")
-GIVEN_UP = re.compile(r"(\d+) sessions? ended without closing it")
 QUESTIONS = "SELECT task_id, question, asked FROM ralphgen_questions WHERE answered IS NULL"
 WAITING = "SELECT task_id, reason, target FROM ralphgen_merges WHERE state = 'waiting'"
 RETURNED = "SELECT task_id, target FROM ralphgen_merges WHERE state = 'returned'"
 REVIEWS = "SELECT task_id, max(time) FROM ralphgen_reviews WHERE task_id IS NOT NULL"
-RUNS = "SELECT session, check_name, exit_code, protected, watched FROM ralphgen_evidence"
+RUNS = "SELECT session, check_name, watched FROM ralphgen_evidence"
 
 
 class Proof(NamedTuple):
-    """The number of recorded checks of a session, the last failed one, and changed files."""
+    """The number of recorded checks of a session, and the watched files that it changed."""
 
     runs: int = 0
-    failed: str = ""
     watched: tuple[str, ...] = ()
-    protected: tuple[str, ...] = ()
     is_overruled: bool = False
 
 
@@ -489,7 +486,7 @@ class _Reading:
     def _open(self) -> Iterator[InboxItem]:
         """Yield the conflicts, the stuck tasks and the drafts."""
         blocked = [task for task, row in self._tasks.items() if row["status"] == BLOCKED]
-        proofs, names = self._proofs(blocked), dict[str, str]()
+        names = dict[str, str]()
         with suppress(RalphgenError):  # no repository
             names = Git(self._root).branches(f"{BRANCH}*") if blocked else names
         kept = {name.removeprefix(BRANCH).partition("-")[0] for name in names}
@@ -507,8 +504,7 @@ class _Reading:
             elif row["status"] == BLOCKED and str(task) in kept and reason.startswith(TWICE):
                 yield self._item("conflict", task, conflict_words(reason, targets.get(task)), at)
             elif row["status"] == BLOCKED:
-                proof = proofs.get(last.session_id if last else "", Proof())
-                yield self._item("stuck", task, stuck_words(reason, proof), at)
+                yield self._item("stuck", task, reason or "Blocked without a reason", at)
             elif row["status"] == IN_PROGRESS and claim and claim.session not in self._live:
                 why = "Left in progress: its session has ended without closing it"
                 yield self._item("stuck", task, why, line(claim.expires))
@@ -544,17 +540,14 @@ class _Reading:
 
 
 def proof_of(runs: Iterable[tuple[Any, ...]]) -> Proof:
-    """Return the proof of a session from its runs: name, exit code, protected, watched."""
-    last = {name: run for name, *run in runs}
-    checks = {name: code for name, (code, *_) in last.items() if name not in {RECORDED, OVERRULED}}
-    failed = [line(name) for name, code in checks.items() if code != 0]
-    files: tuple[set[str], set[str]] = set(), set()
-    for _, *lists in last.values():
-        for names, stored in zip(files, lists, strict=True):
-            with suppress(ValueError, TypeError):
-                names.update(line(one, 2 * LINE) for one in json.loads(str(stored)))
-    protected, watched = (tuple(sorted(names)) for names in files)
-    return Proof(len(checks), failed[-1] if failed else "", watched, protected, OVERRULED in last)
+    """Return the proof of a session from its runs: the name of the check, and watched files."""
+    last = dict(runs)
+    watched = set[str]()
+    for stored in last.values():
+        with suppress(ValueError, TypeError):
+            watched.update(line(one, 2 * LINE) for one in json.loads(str(stored)))
+    checks = last.keys() - {RECORDED, OVERRULED}
+    return Proof(len(checks), tuple(sorted(watched)), OVERRULED in last)
 
 
 def conflict_words(reason: str, target: str | None = None) -> str:
@@ -564,16 +557,6 @@ def conflict_words(reason: str, target: str | None = None) -> str:
     if text.startswith(CONFLICT):
         text = f"conflicts {place} {text.removeprefix(CONFLICT)}"
     return f"Finished, but {text}"
-
-
-def stuck_words(reason: str, last: Proof) -> str:
-    """Return why a task is stuck, from its reason and the checks of its last session."""
-    if (given_up := GIVEN_UP.fullmatch(reason)) is None:
-        return reason or "Blocked without a reason"
-    why = f": “{last.failed}” failed" if last.failed else ""
-    if last.protected:
-        why = f": it changed {last.protected[0]}, which is protected"
-    return f"Given up after {counted(int(given_up[1]), 'attempt')}{why}"
 
 
 def read_inbox(board: Board, chosen: str = "") -> Mapping[str, Any]:

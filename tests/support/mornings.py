@@ -554,7 +554,8 @@ def _status_of(task: int) -> tuple[str, str | None]:
         return "blocked", QUESTION if shift.outcome == ASKED else NO_TERMS
     if shift.outcome == NOT_MERGED:
         return "blocked", f"its work did not merge twice: {_conflict(shift)}"
-    return "blocked", "2 sessions ended without closing it"
+    cause = f"it changed {PROTECTED}, which is protected" if shift.files else '"tests" failed'
+    return "blocked", f"2 sessions ended without closing it: {cause}"
 
 
 def _conflict(shift: Shift) -> str:

@@ -27,7 +27,6 @@ from ralphgen.board.inbox import (
     read_inbox,
     read_project,
     silent_end,
-    stuck_words,
     troubles,
 )
 from ralphgen.board.live import Board
@@ -112,12 +111,12 @@ class TestFlags:
 
     def test_proof_counts_the_last_run_of_each_check(self) -> None:
         runs = [
-            ("tests", 1, "[]", '["tests/a.py"]'),
-            ("lint", 1, "[]", "[]"),
-            ("tests", 0, "[]", '["tests/a.py"]'),
-            ("(recorded)", 0, "not JSON", "3"),
+            ("tests", '["tests/a.py"]'),
+            ("lint", "[]"),
+            ("tests", '["tests/a.py"]'),
+            ("(recorded)", "3"),
         ]
-        assert Proof(2, "lint", ("tests/a.py",)) == proof_of(runs)
+        assert Proof(2, ("tests/a.py",)) == proof_of(runs)
 
 
 class TestNights:
@@ -186,18 +185,6 @@ class TestWords:
         reason = f'its work did not merge twice: "tests" failed on the merged files{kept}'
         assert 'Finished, but "tests" failed on the merged files' == conflict_words(reason)
 
-    def test_given_up_tasks_name_the_check_or_the_file(self) -> None:
-        reason = "2 sessions ended without closing it"
-        assert "Given up after 2 attempts" == stuck_words(reason, Proof())
-        assert "Given up after 2 attempts: “tests” failed" == stuck_words(
-            reason, Proof(1, failed="tests")
-        )
-        assert "Given up after 1 attempt: it changed a.txt, which is protected" == stuck_words(
-            "1 session ended without closing it", Proof(1, protected=("a.txt",))
-        )
-        assert "no key" == stuck_words("no key", Proof(1, failed="tests"))
-        assert "Blocked without a reason" == stuck_words("", Proof())
-
     def test_a_loop_without_a_last_word_is_trouble_for_a_day(self) -> None:
         span = LoopSpan(BEGIN, BEGIN, has_stopped=False)
         assert silent_end([span], BEGIN + timedelta(hours=2)) is not None
@@ -233,7 +220,7 @@ class TestMorning:
         question, conflict = items.by_task[14], items.by_task[17]
         assert (QUESTION, "$0.86", "Tide charts") == (question.why, question.cost, question.feature)
         assert "Finished, but conflicts with main in tidewatch/registry.py" == conflict.why
-        assert "Given up after 2 attempts: “tests” failed" == items.by_task[19].why
+        assert '2 sessions ended without closing it: "tests" failed' == items.by_task[19].why
         assert "which is protected" in items.by_task[22].why
         assert "$1.65" == items.by_task[19].cost
         assert 20 not in items.by_task
@@ -273,6 +260,15 @@ class TestMorning:
         items = read_project(root)
         assert not of_kind(items, "conflict")
         assert items.by_task[17].why.startswith("its work did not merge twice")
+
+    def test_a_stuck_task_has_the_stored_reason(self, root: Path) -> None:
+        query(root, "UPDATE tasks SET blocked_by = NULL WHERE id = 9")
+        query(
+            root, "UPDATE tasks SET blocked_by = '1 session ended without closing it' WHERE id = 19"
+        )
+        items = read_project(root)
+        assert "Blocked without a reason" == items.by_task[9].why
+        assert "1 session ended without closing it" == items.by_task[19].why
 
 
 @pytest.mark.slow
