@@ -433,25 +433,10 @@ def outcomes(reader: RecordReader) -> dict[str | None, Spent]:
     return {outcome: Spent(*row) for outcome, *row in found}
 
 
-def spent_since(reader: RecordReader, moment: str) -> Spent:
-    """Return the number and cost of these sessions that began since a moment."""
-    ((count, known, estimated, unknown),) = reader.execute(
-        f"SELECT {_SPENT} AND started >= ?", moment
-    )
-    return Spent(count, known, estimated, unknown or 0)
-
-
 def holding_sessions(reader: RecordReader, ids: Sequence[str]) -> frozenset[str]:
     """Return the sessions with a claim that they have not released, or work in the merge queue."""
     sql = _HOLDING + reader.connection.sql.among("session", "text")
     return frozenset(session for (session,) in reader.execute(sql, json.dumps(ids)))
-
-
-def people_counted(reader: RecordReader) -> int:
-    """Return the number of users' sessions: commands, and starts of the board."""
-    sql = f"SELECT COUNT(*) FROM ralphgen_sessions WHERE {_BY_PEOPLE}"
-    ((count,),) = reader.execute(sql)
-    return int(count)
 
 
 def changes_of(
@@ -461,25 +446,6 @@ def changes_of(
     sql, values = _of_task(reader, task, comments)
     found = reader.execute(_CHANGES.replace("{}", sql), *values, most, offset)
     return [JournalEntry(*row) for row in found]
-
-
-def changes_counted(reader: RecordReader, task: int, comments: Sequence[int]) -> int:
-    """Return how often a task and these comments were changed."""
-    sql, values = _of_task(reader, task, comments)
-    ((count,),) = reader.execute(f"SELECT COUNT(*){sql}", *values)
-    return int(count)
-
-
-def newest_changes(reader: RecordReader, most: int, offset: int = 0) -> list[JournalEntry]:
-    """Return the last changes of any table, newest first."""
-    found = reader.execute(_CHANGES.replace("{}", " FROM ralphgen_journal"), most, offset)
-    return [JournalEntry(*row) for row in found]
-
-
-def every_change_counted(reader: RecordReader) -> int:
-    """Return how many changes are on record."""
-    ((count,),) = reader.execute("SELECT COUNT(*) FROM ralphgen_journal")
-    return int(count)
 
 
 def _of_task(reader: RecordReader, task: int, comments: Sequence[int]) -> tuple[str, list[str]]:
@@ -496,13 +462,6 @@ def _of_task(reader: RecordReader, task: int, comments: Sequence[int]) -> tuple[
 def runs_of(reader: RecordReader, task: int, most: int) -> list[CheckRecord]:
     """Return the runs of checks for a task, the newest first."""
     return [CheckRecord(*row) for row in reader.execute(_RUNS, task, most)]
-
-
-def runs_counted(reader: RecordReader, task: int) -> int:
-    """Return how often checks were run for a task."""
-    sql = "SELECT COUNT(*) FROM ralphgen_evidence WHERE check_name <> ? AND task_id = ?"
-    ((count,),) = reader.execute(sql, RECORDED, task)
-    return int(count)
 
 
 def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRecord]:
