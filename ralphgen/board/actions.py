@@ -461,7 +461,7 @@ def _conflict(one: EditField) -> str:
 
 def _overtaken(text: str, lines: Iterable[str] = ()) -> ActionResult:
     """Return the result of a change that comes second."""
-    return ActionResult(False, f"Somebody else has {text}", tuple(lines), stale=True)
+    return ActionResult(False, f"Someone else has {text}", tuple(lines), stale=True)
 
 
 def routes(desk: Desk) -> Sequence[Route]:
