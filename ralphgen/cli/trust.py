@@ -193,6 +193,6 @@ def confirm_trust(shown: Sequence[str]) -> bool:
 
 
 def _show(shown: Sequence[str]) -> None:
-    say("this project runs or uses on your machine:")
+    say("on your machine, this project runs or uses:")
     for line in shown:
         say(f"  {one_line(line)}")  # never cut: the user approves all of it

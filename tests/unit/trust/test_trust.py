@@ -63,7 +63,7 @@ def test_commands_of_a_clone_are_refused_until_trusted(clone: Path, text: str, s
     unasked = ralphgen("trust", "-C", clone)
     shown, _, refusal = unasked.stderr.partition("error: ")
     assert 2 == unasked.returncode
-    assert shown.startswith("this project runs or uses on your machine:\n  ")
+    assert shown.startswith("on your machine, this project runs or uses:\n  ")
     assert "confirmation needed, but there is no terminal\nhint: pass --yes\n" == refusal
     done = ralphgen("trust", "-C", clone, "--yes")
 
