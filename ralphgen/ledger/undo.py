@@ -35,7 +35,6 @@ from ralphgen.runtime.engine.ledger import DONE, KEPT, finish_undo, moment
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 from ralphgen.runtime.tasks.claims import (
-    MergingError,
     drop_merge_of,
     holder_of,
     live_claims,
@@ -691,10 +690,7 @@ def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", A
             own, {"recipe": UNDO_RECIPE}, lambda: tool, ends_with_writes=True
         )
         database.before_writes.append(journal.begin)
-        try:
-            yield database, journal
-        except MergingError as error:
-            raise ProjectError(str(error), f"ralphgen merges drop {error.merge}") from error
+        yield database, journal
 
 
 def _finish(root: Path, database: "Database") -> None:

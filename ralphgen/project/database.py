@@ -377,7 +377,9 @@ def refused_by(error: ToolError | sqlite3.Error, text: str) -> ProjectError:
         isinstance(error, LockedDatabaseError)
         or getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
     )
-    return LockedError(text) if is_busy else ProjectError(text)
+    if is_busy:
+        return LockedError(text)
+    return ProjectError(text, error.hint if isinstance(error, ToolError) else "")
 
 
 @contextmanager

@@ -20,7 +20,12 @@ CONNECTION_CLOSED = -32000  # the SDK's own
 
 
 class ToolError(Exception):
-    """A failure that the agent can repair; its text gives the problem and the next step."""
+    """A failure that the agent can repair; its text gives the problem and the next step.
+
+    `hint` is a command of the user that can help.
+    """
+
+    hint = ""
 
 
 class RefusedError(Exception):

@@ -242,15 +242,13 @@ def claim_task(project: Project, session_id: str, task: int) -> TaskClaim | None
     if project.schema.table(MARKER) is None:
         return None
     lease = project.settings.claims.lease
-    try:
-        with writing_tasks(project.root, project.schema) as (database, tables):
+    with writing_tasks(project.root, project.schema) as (database, tables):
+        try:
             token = assignment.claim_task(database, tables, session_id, task, lease)
-    except claims.HeldError as error:
-        raise claimed(project.root, error.claim) from error
-    except claims.MergingError as error:
-        hint = f'see "ralphgen merges", or run "ralphgen merges drop {error.merge}"'
-        text = f"task {task} waits to be merged, as merge {error.merge}"
-        raise ClaimedError(text, hint) from error
+        except claims.HeldError as error:
+            raise claimed(project.root, error.claim) from error
+        except claims.MergingError as error:
+            raise ClaimedError(str(error), error.hint) from error
     return TaskClaim(project, session_id, task, token)
 
 

@@ -22,7 +22,6 @@ from ralphgen.runtime import tasks
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks import TEXT, Ralphgen, StoredTable, Tables
-from ralphgen.runtime.tasks.claims import HeldError, MergingError
 from ralphgen.runtime.tasks.status import look_at_files, refuse_unproved
 
 if TYPE_CHECKING:
@@ -141,14 +140,11 @@ def stored_tables(schema: Schema) -> Tables:
 def writing_tasks(root: Path, schema: Schema) -> Iterator[tuple["Database", Tables]]:
     """Yield the database of the project in `root` and its tables, to change tasks.
 
-    Raises `ProjectError` if that is impossible, but `HeldError` or `MergingError` for a task that
-    cannot be claimed.
+    Raises `ProjectError` if that is impossible.
     """
     with connected_database(root) as database:
         try:
             yield database, stored_tables(schema)
-        except (HeldError, MergingError):
-            raise
         except REFUSALS as error:
             raise refused_by(error, str(error)) from error
 

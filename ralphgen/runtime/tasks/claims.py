@@ -112,10 +112,11 @@ class MergingError(ToolError):
     """The work of the task waits in the merge queue, as the entry `merge`, or `is_landing`."""
 
     def __init__(self, task: int, merge: int, *, is_landing: bool = False) -> None:
-        state = "is being merged now" if is_landing else "waits to be merged"
+        state = "may have been merged already" if is_landing else "waits to be merged"
         super().__init__(f"task {task} {state}, as merge {merge}: nothing was changed")
         self.task = task
         self.merge = merge
+        self.hint = f"ralphgen merges drop {merge}"
 
 
 def waiting_merge(database: Snapshot, task: int) -> int | None:

@@ -17,6 +17,8 @@ from ralphgen.project.database import Database, open_database, opened_database
 from ralphgen.runtime.tasks import assignment, claims, merges
 from ralphgen.sessions.claims import ClaimedError, claim_next, claim_task, next_tasks
 from ralphgen.sessions.decide import Request
+from ralphgen.sessions.questions import answer_question
+from ralphgen.sessions.reviews import send_back, set_statuses
 
 pytestmark = pytest.mark.slow
 Result = TypeVar("Result")
@@ -102,7 +104,7 @@ def test_entries_are_claimed_for_landing_together_and_not_dropped_then(root: Pat
 
     assert claim()
     assert not write(root, lambda one: claims.drop_merge(one, first, "why"))
-    with pytest.raises(ProjectError, match=f"task 2 is being merged now, as merge {second}"):
+    with pytest.raises(ProjectError, match=f"have been merged already, as merge {second}"):
         write(root, lambda one: claims.drop_merge_of(one, 2, "why"))
     with open_database(root) as database:
         assert [("c", 3), ("", 3)] == database.rows(sql)
@@ -187,6 +189,25 @@ def test_runs_are_numbered_and_read_with_their_members(root: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("decide", [send_back, answer_question])
+def test_a_decision_on_a_task_that_lands_is_refused_with_the_next_step(
+    root: Path, decide: Callable[[Path, int, str], object]
+) -> None:
+    status = "done" if decide is send_back else "blocked"
+    set_statuses(root, [1], "test", ("pending draft", status))
+    number = enter(root)
+    asked = (
+        "INSERT INTO ralphgen_questions (task_id, session, question, asked) "
+        "VALUES (1, 's', 'Which?', '2026-01-01T00:00:00Z')"
+    )
+    write(root, lambda one: one.change(asked))
+    write(root, lambda one: merges.claim_landing(one, {number: "c"}, 1))
+
+    with pytest.raises(ProjectError, match="may have been merged already") as caught:
+        decide(root, 1, "text")
+    assert [f"ralphgen merges drop {number}"] == [one.hint for one in caught.value.problems]
+
+
 def test_undo_drops_the_entry_of_a_task_whose_status_it_reverts(tmp_path: Path) -> None:
     with held_on("sqlite", tmp_path / "p") as root:
         number = enter(root)
@@ -196,7 +217,7 @@ def test_undo_drops_the_entry_of_a_task_whose_status_it_reverts(tmp_path: Path) 
             """VALUES ('x', 's', 'tasks', '1', '{"status":"draft"}', '{"status":"pending"}')""",
         )
         write(root, lambda one: merges.claim_landing(one, {number: "c"}, 1))
-        with pytest.raises(ProjectError, match="is being merged now"):
+        with pytest.raises(ProjectError, match="may have been merged already"):
             undo_session(root, "s")
         write(root, lambda one: merges.release_landing(one, [number]))
         undo_session(root, "s")
