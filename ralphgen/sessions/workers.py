@@ -118,7 +118,7 @@ def revoke_worker(root: Path, name: str) -> list[str]:
                 raise MissingError(f'there is no worker "{one_line(name[:100])}"', hint)
             sql = "UPDATE ralphgen_workers SET revoked = coalesce(revoked, ?) WHERE name = ?"
             database.change(sql, [now(), name])
-            drop_worker(database, name, "its worker was revoked")
+            drop_worker(database, name)
             return str(row[0])
 
         token_id = database.writing(revoke)

@@ -25,6 +25,7 @@ COLUMNS = (
 )
 WAITING, MERGED, RETURNED = "waiting", "merged", "returned"
 LEASE = 60.0  # seconds that a runner keeps a queue without a sign
+REVOKED = "its worker was revoked"  # why an entry is dropped
 MOST_WAITING = 256  # entries that wait before workers take no more tasks
 _NAMES = ", ".join("task_id" if name == "task" else name for name in COLUMNS)
 _SELECT = f"SELECT {_NAMES} FROM ralphgen_merges"
@@ -166,10 +167,19 @@ def claim_landing(database: Database, commits: Mapping[int, str], batch: int) ->
 
 
 def release_landing(database: Database, numbers: Iterable[int]) -> None:
-    """Let entries wait again whose merge commits are not in the branch."""
-    for number in numbers:
+    """Let entries wait again whose merge commits are not in the branch.
+
+    Entries of workers that were revoked meanwhile are dropped.
+    """
+    revoked = "SELECT name FROM ralphgen_workers WHERE revoked IS NOT NULL"
+    gone = {name for (name,) in database.rows(revoked)}
+    released = {*numbers}
+    for number in released:
         sql = "UPDATE ralphgen_merges SET landing = NULL WHERE number = ? AND state = 'waiting'"
         database.change(sql, [number])
+    for one in waiting(database):
+        if one.number in released and one.worker in gone:
+            drop_merge(database, one.number, REVOKED)
 
 
 def finish(
@@ -216,11 +226,11 @@ def was_returned(database: Snapshot, task: int) -> bool:
     return database.row(sql, [task]) == (RETURNED,)
 
 
-def drop_worker(database: Database, worker: str, reason: str) -> int:
+def drop_worker(database: Database, worker: str) -> int:
     """Drop the waiting entries of a worker, and its leases on queues; return how many entries."""
     database.change("UPDATE ralphgen_runner SET expires = '' WHERE owner = ?", [lease_of(worker)])
     mine = [one.number for one in waiting(database) if one.worker == worker]
-    return sum(drop_merge(database, number, reason) for number in mine)
+    return sum(drop_merge(database, number, REVOKED) for number in mine)
 
 
 def lease_of(worker: str) -> str:

@@ -19,6 +19,7 @@ from ralphgen.sessions.claims import ClaimedError, claim_next, claim_task, next_
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.questions import answer_question
 from ralphgen.sessions.reviews import send_back, set_statuses
+from ralphgen.sessions.workers import revoke_worker
 
 pytestmark = pytest.mark.slow
 Result = TypeVar("Result")
@@ -114,6 +115,20 @@ def test_entries_are_claimed_for_landing_together_and_not_dropped_then(root: Pat
     with open_database(root) as database:
         assert [(None,), (None,)] == database.rows("SELECT landing FROM ralphgen_merges")
     assert [first] == waiting(root)
+
+
+def test_an_entry_of_a_revoked_worker_does_not_wait_again(root: Path) -> None:
+    sql = (
+        "INSERT INTO ralphgen_workers (name, token, expires) VALUES ('a', 't', ''), ('b', 't', '')"
+    )
+    write(root, lambda one: one.change(sql))
+    first, second = enter(root, worker="a"), enter(root, 2, work="1" * 40, worker="b")
+    write(root, lambda one: merges.claim_landing(one, {first: "c", second: "d"}, 3))
+    revoke_worker(root, "a")
+    assert [first, second] == waiting(root)
+
+    write(root, lambda one: merges.release_landing(one, [first, second]))
+    assert [second] == waiting(root)
 
 
 def test_a_returned_entry_makes_its_task_pending_and_comments_on_it(root: Path) -> None:
