@@ -17,7 +17,6 @@ from typing import Any, Self
 from ralphgen import __version__
 from ralphgen.emit.write import TRUST_EDITED
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, UsageError, plain, suggestion
-from ralphgen.kits.registry import hint_without_tools
 from ralphgen.project.root import FOLDER, ProjectPlace
 from ralphgen.project.schema import open_rows
 from ralphgen.runtime.encoding import JsonReader, parse_number, sha256_hex, write_written_json
@@ -322,6 +321,8 @@ def refuse_unknown(root: Path, policy: Policy, kit: str, tool: str) -> None:
         names = sorted(policy.allowed(FULL, kit))
         hint = suggestion(tool, names, "the tools", "ralphgen tools")
         if not names:
+            from ralphgen.kits.registry import hint_without_tools
+
             hint = hint_without_tools(root)
         raise UsageError(f'the kit "{kit}" has no tool "{tool}"', hint)
 

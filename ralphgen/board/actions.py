@@ -26,6 +26,7 @@ from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.kits.registry import read_settings
+from ralphgen.ledger.record import FINISHED
 from ralphgen.ledger.undo import undo_session
 from ralphgen.loop.kept import drop_retained, retained_branches
 from ralphgen.loop.revert import preview, take_out, then_of, undo_work
@@ -417,7 +418,7 @@ class TaskActions:
     def _finished_by(self, task: int, form: Form | None = None) -> str:
         """Return the session that finished a task, which must be the one in a form."""
         with open_database(self.root) as connection:
-            row = connection.row(reviews.FINISHED, [task])
+            row = connection.row(FINISHED, [task])
         if row is None:
             raise ProjectError(f"no session on record has finished task {task}")
         if form is not None and form.text("session") != row[0]:

@@ -217,7 +217,7 @@ def next_(
 @row_command(tasks, example="ralphgen task show 7")
 def show(at: RowCommand, task: Id) -> None:
     """Show a task, its dependencies and its comments."""
-    from ralphgen.sessions.reviews import last_verdict
+    from ralphgen.ledger.record import last_verdict
 
     root = project_place(at.project).root
     record = at.ask("get_task", id=task)

@@ -941,7 +941,8 @@ def _items_as_of(root: Path, item: TrustItem, text: bytes) -> list[TrustItem] | 
 def recipe_items(root: Path) -> list[TrustItem]:
     """Return the permissions of the project's recipes, one item each."""
     files = [f"{RECIPES}/{name}" for name in files_by_suffix(root, RECIPES, ".toml")]
-    found = (_items_of_recipe(root, file, _data(root / file) or b"") or () for file in files)
+    texts = ((file, _data(root / os.fsdecode(file.encode()))) for file in files)
+    found = (_items_of_recipe(root, file, text or b"") or () for file, text in texts)
     return [item for items in found for item in items if item.setting]
 
 

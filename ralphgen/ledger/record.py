@@ -21,6 +21,15 @@ from ralphgen.runtime.tasks.comments import ACCEPTED
 Values = dict[str, Any]
 """Values by column; a blob is `bytes`, and bytes of invalid UTF-8 become surrogates."""
 
+FINISHED = (
+    "SELECT id FROM ralphgen_sessions WHERE task_id = ? AND outcome = 'done' "
+    "ORDER BY started DESC LIMIT 1"
+)
+_VERDICT = (
+    "SELECT verdict, author, time, session FROM ralphgen_reviews WHERE task_id = ? "
+    "ORDER BY number DESC LIMIT 1"
+)
+_EVERY = "SELECT task_id, verdict, session FROM ralphgen_reviews ORDER BY number"
 SECRET = ("disciplines.mcp_servers",)  # servers with their environment
 HIDDEN = "(hidden)"
 RESTORE = "restore the database from a backup in .ralph/backups"
@@ -541,3 +550,29 @@ def runs_by(reader: RecordReader, session_id: str, task: int, most: int) -> list
 def record_as_json(record: SessionRecord | None) -> dict[str, object]:
     """Return the ledger's part of a session's entry in a list; its folder has the rest."""
     return {name: getattr(record, name, None) for name in LISTED}
+
+
+def last_verdict(root: Path, task: int) -> tuple[str, str, str] | None:
+    """Return the last verdict on the work on a task, its author and its time; None without one.
+
+    An acceptance counts until a later session finishes the task. None without a current ledger.
+    """
+    if read_state(root).version != VERSION:
+        return None
+    with open_database(root) as connection:
+        row = connection.row(_VERDICT, [task])
+        last = connection.row(FINISHED, [task])
+    if row is None or (row[0] == ACCEPTED and row[3] != (None if last is None else last[0])):
+        return None
+    return str(row[0]), str(row[1]), str(row[2])
+
+
+def accepted_tasks(root: Path, tasks: Iterable[int]) -> list[int]:
+    """Return those of the done tasks whose work is accepted."""
+    if read_state(root).version != VERSION:
+        return []
+    with open_database(root) as connection:
+        verdicts = {task: (verdict, by) for task, verdict, by in connection.rows(_EVERY)}
+        known = [task for task in tasks if verdicts.get(task, ("",))[0] == ACCEPTED]
+        finished = {task: connection.row(FINISHED, [task]) or (None,) for task in known}
+    return [task for task in known if verdicts[task][1] == finished[task][0]]

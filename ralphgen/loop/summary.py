@@ -12,7 +12,7 @@ from typing import Any
 
 from ralphgen.errors import plain
 from ralphgen.kits.registry import read_settings
-from ralphgen.ledger.record import changing_sessions, last_sessions
+from ralphgen.ledger.record import accepted_tasks, changing_sessions, last_sessions, last_verdict
 from ralphgen.ledger.tables import state_of
 from ralphgen.loop.cost import cost_words
 from ralphgen.loop.git import unmerged_branches
@@ -27,7 +27,6 @@ from ralphgen.runtime.tasks.comments import ACCEPTED
 from ralphgen.runtime.tasks.merges import merge_targets, waiting
 from ralphgen.sessions.claims import task_states
 from ralphgen.sessions.questions import asked_elsewhere
-from ralphgen.sessions.reviews import accepted_tasks, last_verdict
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
 from ralphgen.terminal.console import as_typed
 

@@ -1,13 +1,13 @@
 """Accepts finished work for the user, sends it back, records its undo, and orders tasks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralphgen.errors import UsageError
 from ralphgen.kits.ralph.rows import new_statuses, stored_tables, writing_tasks
-from ralphgen.ledger.tables import VERSION, read_state
+from ralphgen.ledger.record import FINISHED
 from ralphgen.project.database import open_database
 from ralphgen.runtime.engine.ledger import DONE, MET, moment
 from ralphgen.runtime.errors import ToolError
@@ -28,18 +28,9 @@ if TYPE_CHECKING:
 
 UNDONE = "undone"  # a verdict; the others are in `comments`
 LONGEST_NOTE = 4_000  # characters
-FINISHED = (
-    "SELECT id FROM ralphgen_sessions WHERE task_id = ? AND outcome = 'done' "
-    "ORDER BY started DESC LIMIT 1"
-)
 _LAST = (
     "SELECT verdict, session FROM ralphgen_reviews WHERE task_id = ? ORDER BY number DESC LIMIT 1"
 )
-_VERDICT = (
-    "SELECT verdict, author, time, session FROM ralphgen_reviews WHERE task_id = ? "
-    "ORDER BY number DESC LIMIT 1"
-)
-_EVERY = "SELECT task_id, verdict, session FROM ralphgen_reviews ORDER BY number"
 _ADD = (
     "INSERT INTO ralphgen_reviews (task_id, session, verdict, author, time, note, reverts, by) "
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -60,32 +51,6 @@ def accept(root: Path, tasks: Sequence[int]) -> tuple[str, list[int]]:
             return [task for task in tasks if _accepted(database, tables, user, task, unmerged)]
 
         return user.session_id, database.writing(work)
-
-
-def last_verdict(root: Path, task: int) -> tuple[str, str, str] | None:
-    """Return the last verdict on the work on a task, its author and its time; None without one.
-
-    An acceptance counts until a later session finishes the task. None without a current ledger.
-    """
-    if read_state(root).version != VERSION:
-        return None
-    with open_database(root) as connection:
-        row = connection.row(_VERDICT, [task])
-        last = connection.row(FINISHED, [task])
-    if row is None or (row[0] == ACCEPTED and row[3] != (None if last is None else last[0])):
-        return None
-    return str(row[0]), str(row[1]), str(row[2])
-
-
-def accepted_tasks(root: Path, tasks: Iterable[int]) -> list[int]:
-    """Return those of the done tasks whose work is accepted."""
-    if read_state(root).version != VERSION:
-        return []
-    with open_database(root) as connection:
-        verdicts = {task: (verdict, by) for task, verdict, by in connection.rows(_EVERY)}
-        known = [task for task in tasks if verdicts.get(task, ("",))[0] == ACCEPTED]
-        finished = {task: connection.row(FINISHED, [task]) or (None,) for task in known}
-    return [task for task in known if verdicts[task][1] == finished[task][0]]
 
 
 def send_back(root: Path, task: int, note: str, reverts: str | None = None) -> str:

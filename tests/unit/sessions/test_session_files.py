@@ -277,7 +277,7 @@ def test_unfinished_sessions_are_swept_and_never_listed(project: Path, shelf: Pa
 def test_an_empty_list_of_sessions_is_reported(project: Path, shelf: Path) -> None:
     assert shelf.is_dir()
     done = ralphgen("session", "list", "--project", project)
-    assert (0, "there is no session\n", "") == (done.returncode, done.stdout, done.stderr)
+    assert (0, "no sessions yet\n", "") == (done.returncode, done.stdout, done.stderr)
     done = ralphgen("session", "list", "--json", "--project", project)
     assert [] == json.loads(done.stdout)
 

@@ -105,6 +105,7 @@ def test_serve_installs_no_lock_that_was_added_or_edited(clone: Path, tmp_path: 
 
     lock.unlink()
     ran("init", clone, "--kit", "dela", "--no-install")
+    ran("trust", "-C", clone, "--yes")
     lock.write_text(lock.read_text(encoding="utf-8") + "#\n", encoding="utf-8")
     done = ralphgen("serve", "--check", cwd=clone, more=home)
     assert 2 == done.returncode

@@ -102,6 +102,7 @@ def test_ones_own_words_need_no_question_and_pulled_ones_do(
     commit(own, file)  # like a pull
     regenerate(own, force=False, say=quiet)
     assert 2 == session(own, recipe)[0]
+    assert 0 == ralphgen("trust", "-C", own, "--yes").returncode
 
     write(own, file, f"{other}\n# one's own edit" if file == PROMPT else text)
     regenerate(own, force=False, say=quiet)
