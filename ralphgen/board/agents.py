@@ -243,7 +243,8 @@ class StartedCommand:
                 self.result.set_result(_refused(_refusals(said)) if code else ended)
         finally:
             if not self.result.done():
-                self.result.set_result(_refused([Problem("the start cannot be watched")]))
+                hint = f"end process {self.process.pid} if it is still running"
+                self.result.set_result(_refused([Problem("the start cannot be watched", hint)]))
             self.process.wait()
             self.over.set()
 

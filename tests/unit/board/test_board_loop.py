@@ -1,6 +1,7 @@
 """The loop on the board: started, watched, paused, stopped, cut off and begun again."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -266,4 +267,6 @@ def test_a_start_that_cannot_be_watched_does_not_hold_up_the_next(
             first = board.act("agents/start", fields)
         assert until(lambda: "cannot be enforced" in str(board.act("agents/start", fields)))
 
-    assert "the start cannot be watched" == first["problems"][0]["text"]
+    (problem,) = first["problems"]
+    assert "the start cannot be watched" == problem["text"]
+    assert re.fullmatch("end process [0-9]+ if it is still running", problem["hint"])
