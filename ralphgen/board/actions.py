@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, cast
 
 from starlette.exceptions import HTTPException
@@ -136,6 +136,7 @@ class TaskActions:
         self._board, self._tell = board, tell
         self._undos: dict[str, Callable[[], object]] = {}
         self._job: tuple[int, Callable[[], bool]] = 0, lambda: False  # a task, and if it runs
+        self._starts = Lock()
 
     def schema(self, tool: str) -> Rule:
         """Return the input schema of a tool, empty if it is missing; a server is asked once."""
@@ -405,11 +406,12 @@ class TaskActions:
 
     def _begin(self, task: int, work: Callable[[], ActionResult], failed: str) -> None:
         """Do long work on a task in a thread; refuse more than one at a time."""
-        if self._job[1]():
-            raise ProjectError("checks of this board run already", "wait until they have ended")
         job = Thread(target=lambda: self._tell(attempt(work, f"#{task}: {failed}")), daemon=True)
-        job.start()
-        self._job = task, job.is_alive
+        with self._starts:
+            if self._job[1]():
+                raise ProjectError("checks of this board run already", "wait until they have ended")
+            job.start()
+            self._job = task, job.is_alive
 
     def is_checking(self, task: int) -> bool:
         """Return whether checks of this board run for a task, also those of an undo."""

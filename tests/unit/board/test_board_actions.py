@@ -1,7 +1,10 @@
 """The decisions on the board: each is a form that posts, and can be taken back."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
+from threading import Barrier, Thread
 
 import pytest
 from board_browsers import Elements, Running, notice_in, running_board
@@ -9,6 +12,11 @@ from driving import query
 from engines import ENGINES
 from held_tasks import held_on
 from proved_projects import git
+
+from ralphgen.board.actions import TaskActions
+from ralphgen.board.live import Board
+from ralphgen.board.text import ActionResult, Form
+from ralphgen.errors import ProjectError
 
 pytestmark = pytest.mark.slow
 
@@ -37,6 +45,35 @@ def board(root: Path) -> Iterator[Running]:
 def status(root: Path, task: int) -> str:
     ((found,),) = query(root, "SELECT status FROM tasks WHERE id = ?", task)
     return str(found)
+
+
+def test_of_two_requests_at_once_one_begins_its_checks(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class SlowThread(Thread):
+        def start(self) -> None:
+            time.sleep(0.2)  # the other request arrives meanwhile
+            super().start()
+
+    results, refused, ready = Queue[ActionResult](), list[str](), Barrier(2)
+    actions = TaskActions(Board(root), results.put)
+
+    def request(task: int) -> None:
+        ready.wait()
+        try:
+            actions.check(task, Form(()))
+        except ProjectError as error:
+            refused.append(error.problems[0].text)
+
+    monkeypatch.setattr("ralphgen.board.actions.Thread", SlowThread)
+    requests = [Thread(target=request, args=(task,)) for task in (1, 2)]
+    for one in requests:
+        one.start()
+    for one in requests:
+        one.join()
+    results.get(timeout=60)
+
+    assert ["checks of this board run already"] == refused
 
 
 class TestDecisions:
