@@ -1005,10 +1005,12 @@ def drop_entry(root: Path, number: int, say: Say) -> str:
             if not is_alone:
                 raise ProjectError(f"merge {number} is being merged now", "ralphgen merges")
             queue.settle()
-    branch = _branch_of(git, entry)
+    if git.commit(entry.work) is None:
+        raise ProjectError(f"merge {number}: {ELSEWHERE}")
     with opened_database(root) as database:
         if not database.writing(lambda: claims.drop_merge(database, number, "dropped by the user")):
             return ""
+    branch = _branch_of(git, entry)  # until the ref of the entry is deleted, that keeps its work
     delete_refs(git, f"{REF}{number}")
     if entry.task is None:
         return branch

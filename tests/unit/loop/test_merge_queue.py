@@ -328,6 +328,7 @@ def test_an_entry_that_has_landed_is_recorded_and_not_dropped(project: Project) 
 
     assert "" == drop_entry(project.root, 1, say)
     assert {1: "merged"} == project.states()
+    assert "" == git(project.root, "branch", "--list", "ralph/*")
     assert base(project.root) == preview(project.root, "s1").commit
 
 
