@@ -28,6 +28,9 @@ from lifelines import PATIENCE
 from mcp.shared.inbound import encode_header_value
 from wire import Wire, running
 
+from ralphgen.project.root import DATABASE
+from ralphgen.runtime.engine.sqlite import revocations
+
 VERSIONS = (HANDSHAKES[-1], MODERN)
 VARYING = re.compile(r"\d{4}-\d\d-\d\d[T ][\d:.]+(Z|\+00:00)?")
 RARE = ("ping", "server/discover", "odd", "initialize", "logging/setLevel", "tasks/get")
@@ -90,6 +93,7 @@ def three(
     more = "workers = 1\nrate = 100000\n"
     local, ours, sdk = (http_project(folder / name, more) for name in ("l", "o", "s"))
     context = context_for(local, "manual", user=None)  # like a token
+    revocations.create(str(sdk / DATABASE))  # as `serve` does
     with (
         running(local, "ralph", *on_context(context)) as wire,
         serving(ours) as server,

@@ -29,10 +29,8 @@ from ralphgen.loop.git import Git
 from ralphgen.loop.merges import MergeQueue, enter_commit
 from ralphgen.loop.revert import FileChange, LaterWork, UndoneWork, preview, undo_work
 from ralphgen.loop.trees import merge_commits
-from ralphgen.project.approvals import add_to_record
 from ralphgen.runtime.tasks import today
 from ralphgen.runtime.tasks.status import set_status
-from ralphgen.sessions.create import project_items
 from ralphgen.sessions.reviews import send_back
 
 pytestmark = pytest.mark.slow
@@ -439,7 +437,7 @@ def test_a_revert_is_pushed_like_a_merge(project: Project) -> None:
         file.write('[loop]\nremote = "origin"\n')
     git(root, "commit", "--quiet", "--all", "--message", "settings")
     with_origin(root)
-    add_to_record(root, [item.digest for item in project_items(root)])
+    ran("trust", "--project", root, "--yes")
     found = project.undo()
 
     assert found.revert == git(root.parent / "origin", "rev-parse", project.branch).strip()

@@ -17,6 +17,7 @@ from driving import query
 from making_sessions import client_of, opened
 from proved_projects import check, git, proved_project, python, write_files
 
+from ralphgen.errors import UntrustedError
 from ralphgen.ledger.tables import prune
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.snapshot import earlier_changes
@@ -160,7 +161,8 @@ def test_settings_changed_by_an_agent_are_not_a_baseline(project: Path) -> None:
         lambda _: config.write_text(RULES.replace("tests/**", "nothing/**"), encoding="utf-8"),
     )
 
-    assert '".ralph/ralphgen.toml"' in _refused(project)
+    with pytest.raises(UntrustedError, match=r"done\.protect"):
+        _refused(project)
 
 
 def test_a_pattern_that_is_newer_than_the_change_accepts_it(project: Path) -> None:
