@@ -863,7 +863,7 @@ def _is_own(root: Path, item: TrustItem, record: Record, ask: Ask | None) -> boo
 
 
 def _is_held(root: Path, item: TrustItem) -> bool:
-    """Return whether git may have brought the item, so that another than the user wrote it.
+    """Return whether git may have brought the item, so someone else may have written it.
 
     The user's own line next to an item of the config does not make the item the user's. An edit is
     the user's only if git's own version of the file was accepted: git may have written the rest. A

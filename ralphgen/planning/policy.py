@@ -57,7 +57,7 @@ def unknown_recipe(place: str, name: str, project: ProjectFacts) -> Problem:
         )
     hints = [f'write its base "{own.base}" here'] if own.base in RECIPES else []
     hints += [f'add the tool to "allow" in {own.origin}'] if own.allow else []
-    text = f'{place}: "{name}" is a recipe of yours, and gets its tools from its base "{own.base}"'
+    text = f'{place}: "{name}" is a custom recipe and takes its tools from its base "{own.base}"'
     return Problem(text, ", and ".join(hints) or f'remove "{name}"')
 
 

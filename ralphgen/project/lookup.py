@@ -73,7 +73,8 @@ def refuse_linked(folder: str) -> None:
     if os.path.islink(place := os.path.join(folder, ".ralph")):
         from ralphgen.errors import ProjectError
 
-        raise ProjectError(f'"{place}" is a link, expected a folder', f'rm "{place}"')
+        hint = "replace the link with the directory itself"
+        raise ProjectError(f'"{place}" is a link, expected a directory', hint)
 
 
 def _is_project(folder: str) -> bool:

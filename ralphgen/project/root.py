@@ -90,7 +90,8 @@ def sessions_folder(root: Path) -> Path:
     """
     folder = project_home(root) / SESSIONS
     if folder.is_symlink():
-        raise ProjectError(f'"{folder}" is a link, expected a folder', f'rm "{folder}"')
+        hint = "replace the link with the directory itself"
+        raise ProjectError(f'"{folder}" is a link, expected a directory', hint)
     return folder
 
 

@@ -197,6 +197,8 @@ class OpenProject:
         named = (self.session.project or NOTHING).get("database") or named
         self.database = self.fenced(database or engine(engine.located(self.root, named)))
         self.database.hidden = {*map(str.lower, self.hidden)}
+        usual = import_name(f"{__package__}.engine.TABLES")
+        self.database.known = {*usual, *map(str.lower, manifest["schema"].get("tables", ()))}
         if ledger:
             self.database.before_writes.append(self._begin_journal)
 

@@ -306,18 +306,22 @@ _ENDINGS = (
     ("s", ""),
 )
 _VOWELS = frozenset("aeiouy")
-_SINGULAR = frozenset(
+_SINGULAR = frozenset(  # words without another form
     {
         *("aws", "biceps", "chaps", "corps", "diabetes", "dns", "gallows", "goods", "headquarters"),
-        *("jeans", "lens", "means", "news", "scissors", "series", "species", "summons", "thanks"),
-        *("triceps", "trousers"),
+        *("jeans", "lens", "means", "news", "scissors", "series", "species", "staff", "summons"),
+        *("thanks", "triceps", "trousers"),
     }
 )
 # Plurals that no rule gives, and the rules: the first match counts.
 _IRREGULAR = {
+    "axis": "axes",
     "child": "children",
     "criterion": "criteria",
     "datum": "data",
+    "hero": "heroes",
+    "leaf": "leaves",
+    "lens": "lenses",
     "life": "lives",
     "man": "men",
     "matrix": "matrices",
@@ -449,9 +453,11 @@ def _with_last_word(name: str, change: Callable[[str], str]) -> str:
 
 
 def _regular_plural(word: str) -> str:
-    """Return the plural of a word by the rules of English."""
+    """Return the plural of a word by the rules of English; "news" and the like are unchanged."""
+    if word in _IRREGULAR or word in _SINGULAR:
+        return _IRREGULAR.get(word, word)
     ending, plural = next(pair for pair in _PLURALS if word.endswith(pair[0]))
-    return _IRREGULAR.get(word, f"{word.removesuffix(ending)}{plural}")
+    return f"{word.removesuffix(ending)}{plural}"
 
 
 def _singular(word: str) -> str:

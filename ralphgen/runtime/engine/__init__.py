@@ -282,7 +282,8 @@ if TYPE_CHECKING:
         `path` is the result of `located`. Each writing transaction first calls the functions in
         `before_writes`, and last the functions in `before_commits`, with the tasks that it made
         done or skipped; these only read. Unless it `has_tasks`, a table `tasks` is like any other.
-        No error names a `hidden` column, which is "table.column" in lower case.
+        No error names a `hidden` column, which is "table.column" in lower case. The columns of
+        `known` tables, also in lower case, are hidden only by that name.
         `sees_redefined_views` is whether a redefined view changes `schema_version`.
         """
 
@@ -290,6 +291,7 @@ if TYPE_CHECKING:
         before_writes: list[Callable[[], None]]
         has_tasks: bool
         hidden: set[str]
+        known: set[str]
         path: str
         sees_redefined_views: bool
 
@@ -451,7 +453,7 @@ class DatabaseBase:
     def another(self: Database, patience: float = PATIENCE) -> Database:
         """Return another connection to the same database, for another thread."""
         other = type(self)(self.path, patience)
-        other.hidden = self.hidden
+        other.hidden, other.known = self.hidden, self.known
         return other
 
     def journal(

@@ -7,7 +7,7 @@ from cases import lay_down
 
 from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.kits.tables import noun_of
+from ralphgen.kits.tables import _regular_plural, _with_last_word, noun_of
 from ralphgen.planning import KitPlan, PlannedTool, ServerPlan, supposed_session
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Table
@@ -151,6 +151,17 @@ def test_the_instructions_of_a_kit_are_within_what_clients_show(plan: ServerPlan
 )
 def test_a_regular_plural_gets_its_singular(name: str, noun: str) -> None:
     assert noun == noun_of(Table(name, ()))
+
+
+@pytest.mark.parametrize(
+    ("noun", "plural"),
+    [
+        *(("news", "news"), ("staff", "staff"), ("team_staff", "team_staff"), ("lens", "lenses")),
+        *(("hero", "heroes"), ("axis", "axes"), ("leaf", "leaves"), ("photo", "photos")),
+    ],
+)
+def test_a_noun_that_is_another_word_gets_its_plural(noun: str, plural: str) -> None:
+    assert plural == _with_last_word(noun, _regular_plural)
 
 
 @pytest.mark.parametrize(

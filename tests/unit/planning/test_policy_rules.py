@@ -108,7 +108,7 @@ def test_a_recipe_of_the_project_gets_tools_from_its_base_alone(
         regenerate(root, force=False, say=quiet)
 
     (problem,) = caught.value.problems
-    why = '"triage" is a recipe of yours, and gets its tools from its base "yap"'
+    why = '"triage" is a custom recipe and takes its tools from its base "yap"'
     assert f"{place}: {why}" == problem.text
     allow = 'add the tool to "allow" in .ralph/recipes/triage.toml'
     assert f'write its base "yap" here, and {allow}' == problem.hint

@@ -341,7 +341,7 @@ SENTENCES = {
     "23514": "the database refuses this: a value breaks a rule of its table",
     READ_ONLY: "the database is read-only: nothing was changed; fix its permissions",
     "428C9": "the database refuses this: {message}; leave it out",  # a column that it fills
-    NO_RIGHT: "the login of this server may not do this: {message}: nothing was changed; ask the "
+    NO_RIGHT: "the login of this server may not do this ({message}): nothing was changed; ask the "
     "user for the privilege",
     "42804": "the database refuses this: a value has the wrong type",
     "42883": "the database refuses this: it cannot compare values of this type",
@@ -374,22 +374,29 @@ def missing_grant(error: Error, login: str, schema: str) -> str:
     return f"GRANT {RIGHTS[kind]} {place} TO {quoted(login)};"
 
 
-def sentence(error: Error, login: str, schema: str, hidden: Collection[str] = ()) -> str:
+def sentence(
+    error: Error,
+    login: str,
+    schema: str,
+    hidden: Collection[str] = (),
+    known: Collection[str] = (),
+) -> str:
     """Return a sentence on an error of a statement, which a login ran on a schema.
 
-    It names no `hidden` column.
+    It names no `hidden` column, by table for `known` tables.
     """
     state = error.sqlstate or ""
     told = error.diag
     if grant := missing_grant(error, login, schema):
         may = "the login of this server may not do this"
-        return f"{may}: {told.message_primary}: nothing was changed; ask the owner to run: {grant}"
+        return f"{may} ({told.message_primary}): nothing was changed; ask the owner to run: {grant}"
     table = told.table_name or ""
-    # A table without hidden columns may be a partition, whose parent has some.
-    unseen = hidden_columns(hidden, table) or {one.rpartition(".")[2] for one in hidden}
+    unseen = hidden_columns(hidden, table)
+    if not unseen and table.lower() not in known:  # perhaps a partition of a table with some
+        unseen = {one.rpartition(".")[2] for one in hidden}
     if state == TAKEN:
-        key = _visible(_key(told.message_detail or ""), unseen)
-        if not key:
+        key = _key(told.message_detail or "")
+        if not key or mentions(key, unseen):
             return NOT_UNIQUE
         is_primary = (told.constraint_name or "").endswith("_pkey")
         how = "already exists" if is_primary else "is already taken"
@@ -397,8 +404,8 @@ def sentence(error: Error, login: str, schema: str, hidden: Collection[str] = ()
     column = f"{table}.{told.column_name}"
     if (told.column_name or "").lower() in unseen:
         return EMPTY
-    known = SENTENCES.get(state) or CLASSES.get(state[:2]) or DOCTOR
-    return known.format(column=column, message=told.message_primary)
+    text = SENTENCES.get(state) or CLASSES.get(state[:2]) or DOCTOR
+    return text.format(column=column, message=told.message_primary)
 
 
 def unreachable(variable: str, error: Error) -> str:
@@ -412,14 +419,6 @@ def unreachable(variable: str, error: Error) -> str:
     elif MISSING in text:
         problem = "does not exist: see the name"
     return f'the database that the environment variable "{variable}" names {problem}'
-
-
-def _visible(key: str, hidden: Collection[str]) -> str:
-    """Return the visible columns of a key; "" if there are none, or an expression has a hidden."""
-    if not mentions(key, hidden):
-        return key
-    plain = re.fullmatch(r"\w+(, \w+)*", key)
-    return ", ".join(one for one in key.split(", ") if plain and one.lower() not in hidden)
 
 
 def _key(detail: str) -> str:

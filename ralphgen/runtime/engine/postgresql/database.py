@@ -160,6 +160,7 @@ class Database(DatabaseBase, Snapshot):
         self.before_commits: list[Callable[[Moved], None]] = []
         self.has_tasks = True
         self.hidden: set[str] = set()
+        self.known: set[str] = set()
         self._closing: Closing | None = None
         dsn_of(path)
 
@@ -345,8 +346,9 @@ class Database(DatabaseBase, Snapshot):
                     again = state in (*postgresql.MOVED, postgresql.TAKEN) and state not in retried
                     retried.add(state)
                 if not again:
-                    login, schema = self.connection.info.user, self.path.partition("/")[2]
-                    text = postgresql.sentence(error, login, schema, self.hidden)
+                    live, schema = self._connection, self.path.partition("/")[2]
+                    login = "" if live is None or live.closed else live.info.user
+                    text = postgresql.sentence(error, login, schema, self.hidden, self.known)
                     raise ToolError(text) from error
 
     def _attempt(self, work: Callable[[], Result], in_line: float) -> Result:

@@ -133,6 +133,7 @@ class Database(DatabaseBase, Snapshot):
         self.before_commits: list[Callable[[Moved], None]] = []
         self.has_tasks = True
         self.hidden: set[str] = set()
+        self.known: set[str] = set()
 
     def change(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one writing statement; returns the number of rows that it changed."""

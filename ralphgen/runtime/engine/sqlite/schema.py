@@ -487,11 +487,10 @@ def _split(tokens: list[str], separator: str) -> list[list[str]]:
 
 
 def _visible_columns(columns: str, hidden: Collection[str]) -> str:
-    """Return the visible columns of a constraint, each "table.column"; "" if they are unknown."""
-    text = columns.lower()
-    if text.startswith("index '") or any(", " in name and name in text for name in hidden):
-        return ""
-    return ", ".join(name for name in columns.split(", ") if name.lower() not in hidden)
+    """Return the columns of a constraint, each "table.column"; "" if unknown or one is hidden."""
+    text = f", {columns.lower()}, "
+    is_named = text.startswith(", index '") or any(f", {name}, " in text for name in hidden)
+    return "" if is_named else columns
 
 
 UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # has no name in Python 3.11

@@ -82,6 +82,9 @@ CREATE TABLE vaults (
     UNIQUE (label, secret), UNIQUE (secret), CHECK (a + "2024" < 100));
 CREATE UNIQUE INDEX lowered_secret ON vaults (lower(secret));
 CREATE TABLE others (id INTEGER PRIMARY KEY, label TEXT);
+CREATE TABLE pairs (
+    id INTEGER PRIMARY KEY, label TEXT, hue TEXT DEFAULT 'red', UNIQUE (label, hue));
+CREATE TABLE contacts (id INTEGER PRIMARY KEY, secret TEXT UNIQUE);
 """
 HIDDEN_CONFIG = """
 [tables.vaults]
@@ -90,6 +93,13 @@ hide = ["secret", "2024", "a, b", "mark"]
 
 [tables.others]
 noun = "other"
+
+[tables.pairs]
+noun = "pair"
+hide = ["hue"]
+
+[tables.contacts]
+noun = "contact"
 """
 COPY = """
 CREATE TRIGGER copies AFTER INSERT ON others BEGIN
@@ -122,10 +132,15 @@ def test_no_refusal_names_a_hidden_column(engine: str, tmp_path: Path) -> None:
                 for label in ("one", "lower", "none", "key")
             }
             refused["rule"] = driver.refusal("create_vault", a=60)
+            for _ in range(2):
+                refused["pair"] = driver.ask("create_pair", {"label": "one"})[1]
+                visible = driver.ask("create_contact", {"secret": "s"})[1]
     for told in refused.values():
         for hidden in ("secret", "2024", "a, b", "mark", "lowered"):
             assert hidden not in told, told
     assert refused["lower"].endswith("a value that must be unique is already taken")
+    assert refused["pair"].endswith("a value that must be unique is already taken")
+    assert '"contacts.secret" is already taken' in visible
     assert refused["none"].endswith("a value that must not be empty is missing")
     assert refused["rule"].endswith("a value breaks a rule of its table")
 

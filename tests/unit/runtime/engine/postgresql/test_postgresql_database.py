@@ -57,6 +57,15 @@ def test_each_transaction_gets_its_schema_and_limits() -> None:
     rows.close()
 
 
+def test_a_connection_that_is_lost_for_long_gives_an_error_about_the_database(dsn: str) -> None:
+    rows = Database(f"{VARIABLE}/Own", 0)
+    rows.reading(lambda: rows.rows(HERE))
+    run(dsn, f"SELECT pg_terminate_backend({rows.connection.info.backend_pid}, 5000)")
+    with pytest.raises(ToolError, match="the database cannot be used"):
+        rows.reading(lambda: rows.rows(HERE))
+    rows.close()
+
+
 def test_a_missing_right_is_named_with_its_grant(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     login, recipe = f"other{uuid4().hex[:8]}", f"ralphgen_{uuid4().hex[:8]}"
     run(dsn, f"CREATE ROLE {login} LOGIN PASSWORD '{PASSWORD}'")
@@ -74,7 +83,7 @@ def test_a_missing_right_is_named_with_its_grant(dsn: str, monkeypatch: pytest.M
         ):
             connection.rows("SELECT * FROM notes")
         grant = f'GRANT SELECT, INSERT, UPDATE, DELETE ON "Own"."notes" TO "{login}";'
-        assert "permission denied for table notes: nothing was changed" in str(refused.value)
+        assert "(permission denied for table notes): nothing was changed" in str(refused.value)
         assert str(refused.value).endswith(f"; ask the owner to run: {grant}")
         assert f"as the owner of the tables, run: {grant}" == unread.value.problems[0].hint
         run(dsn, grant)
@@ -83,7 +92,7 @@ def test_a_missing_right_is_named_with_its_grant(dsn: str, monkeypatch: pytest.M
 
         monkeypatch.setenv(VARIABLE, psycopg.conninfo.make_conninfo(dsn, user=recipe))
         session = Database(f"{VARIABLE}/Own")
-        with pytest.raises(ToolError, match="for table notes: nothing was changed") as refused:
+        with pytest.raises(ToolError, match=r"for table notes\): nothing was changed") as refused:
             session.writing(lambda: session.change("UPDATE notes SET note = ''"))
         assert "GRANT" not in str(refused.value)
         session.close()
