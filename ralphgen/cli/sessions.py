@@ -78,8 +78,8 @@ Ttl = Annotated[
 ]
 CLAIMING = "task_execution"  # the recipe of a session that claims a task
 STILL_OPEN = (
-    "its open connections were not closed, and an open transaction continues; the creator of the "
-    "login can revoke it with RALPH_ADMIN_DSN"
+    "its login still has connections or rights, and an open transaction continues; the creator of "
+    "the login can revoke it with RALPH_ADMIN_DSN"
 )
 
 

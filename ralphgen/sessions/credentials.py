@@ -216,8 +216,8 @@ def revoke_login(place: DatabasePlace, session_id: str) -> bool | None:
     """End the login of a session: its later transactions can neither write nor read.
 
     If `ADMIN_DSN` permits it, its connections are closed and its role is dropped. Returns whether
-    they were, or None if the session has no login; raises `ProjectError` if the database is
-    unreachable or refuses.
+    it has neither a connection nor a role left, or None if the session has no login; raises
+    `ProjectError` if the database is unreachable or refuses.
     """
     table = f"{sql_name(place.schema)}.{LOGINS}"
     with connected(_admin(place)) as connection:
@@ -237,7 +237,7 @@ def revoke_login(place: DatabasePlace, session_id: str) -> bool | None:
 
 
 def _remove(connection: "Connection", login: str) -> bool:
-    """Close the connections of a login, and drop it; return whether none are left.
+    """Close the connections of a login, and drop it; return whether no connection or role is left.
 
     A login that owns something in another database cannot be dropped, but can open no connection.
     """
@@ -252,7 +252,10 @@ def _remove(connection: "Connection", login: str) -> bool:
     # session role is subject to its rules, so the login no longer has that role by then.
     member = f"GRANT {name} TO CURRENT_USER"
     ended = "SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity WHERE usename = $1"
-    left = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1"
+    left = (
+        "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE usename = $1) AND NOT EXISTS "
+        "(SELECT FROM pg_catalog.pg_auth_members WHERE member = to_regrole($2))"
+    )
     held = connection.execute(roles, [name]).fetchall()
     left_first = (f"REVOKE {role} FROM {name}" for (role,) in held)
     for statement in (shut, *left_first, member):
@@ -265,7 +268,7 @@ def _remove(connection: "Connection", login: str) -> bool:
         connection.execute(f"DROP ROLE {name}".encode())
     with suppress(psycopg.Error):
         connection.execute(f"REVOKE {name} FROM CURRENT_USER".encode())
-    return connection.execute(left, [login]).fetchone() == (0,)
+    return connection.execute(left, [login, name]).fetchone() == (True,)
 
 
 def _refuse_without(connection: "Connection", place: DatabasePlace, wanted: str) -> None:

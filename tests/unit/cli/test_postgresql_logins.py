@@ -1,6 +1,7 @@
 """A session with its own login, created and ended on the command line."""
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from uuid import uuid4
@@ -179,10 +180,9 @@ def test_a_session_that_is_ended_has_no_login_any_more(project: EngineProject) -
         psycopg.connect(said["dsn"])
 
 
-def test_an_ordinary_owner_ends_the_connections_of_a_login(
-    project: EngineProject, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A transaction of one snapshot does not see that it is revoked: it has to be ended."""
+@pytest.fixture
+def owned(project: EngineProject, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The DSN of the project's owner, who is not a superuser."""
     owner = f"owner_{uuid4().hex[:8]}"
     own = make_conninfo(project.dsn, user=owner)
     roles = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'ralphgen\\_%' AND NOT rolcanlogin"
@@ -196,24 +196,49 @@ def test_an_ordinary_owner_ends_the_connections_of_a_login(
             f"ALTER SCHEMA public OWNER TO {owner}; ALTER FUNCTION ralphgen_record OWNER TO {owner}"
         )
         monkeypatch.setenv("RALPH_DSN", own)
-        monkeypatch.setenv("RALPH_ADMIN_DSN", own)
         with_roles(EngineProject(project.root, own))  # with roles from another owner
         for (name,) in project.query(roles):
             project.run(f'GRANT "{name}" TO {owner} WITH ADMIN OPTION')
-        made = ralphgen("session", "create", "yap", "--login", "--json", cwd=project.root)
-        assert 0 == made.returncode, made.stderr
-        said = json.loads(made.stdout)
-        with psycopg.connect(said["dsn"]) as connection:
-            connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            connection.execute("SELECT count(*) FROM tasks")
-            ended = ralphgen("session", "revoke", said["session_id"], cwd=project.root)
-            assert 0 == ended.returncode, ended.stderr
-            assert "were not closed" not in ended.stderr
-            with pytest.raises(psycopg.OperationalError):
-                connection.execute("UPDATE tasks SET title = 'late'")
+        yield own
     finally:
         project.run(f"REASSIGN OWNED BY {owner} TO postgres")
         project.run(f"DROP OWNED BY {owner}; DROP ROLE {owner}")
+
+
+def test_an_ordinary_owner_ends_the_connections_of_a_login(
+    project: EngineProject, owned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction of one snapshot does not see that it is revoked: it has to be ended."""
+    monkeypatch.setenv("RALPH_ADMIN_DSN", owned)
+    made = ralphgen("session", "create", "yap", "--login", "--json", cwd=project.root)
+    assert 0 == made.returncode, made.stderr
+    said = json.loads(made.stdout)
+    with psycopg.connect(said["dsn"]) as connection:
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.execute("SELECT count(*) FROM tasks")
+        ended = ralphgen("session", "revoke", said["session_id"], cwd=project.root)
+        assert 0 == ended.returncode, ended.stderr
+        assert "still has" not in ended.stderr
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("UPDATE tasks SET title = 'late'")
+
+
+@pytest.mark.usefixtures("owned")
+def test_a_revoked_login_that_keeps_its_rights_is_reported(
+    project: EngineProject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_ADMIN_DSN", project.dsn)  # who grants the role
+    made = ralphgen("session", "create", "yap", "--login", "--json", cwd=project.root)
+    assert 0 == made.returncode, made.stderr
+    session = json.loads(made.stdout)["session_id"]
+    monkeypatch.delenv("RALPH_ADMIN_DSN")
+    kept = ralphgen("session", "revoke", session, cwd=project.root)
+    assert "warning: its login still has connections or rights" in kept.stderr
+    assert "RALPH_ADMIN_DSN" in kept.stderr
+
+    monkeypatch.setenv("RALPH_ADMIN_DSN", project.dsn)
+    assert "warning" not in ralphgen("session", "revoke", session, cwd=project.root).stderr
+    assert [(0,)] == project.query(f"{LOGINS} AND pg_has_role(rolname, current_user, 'MEMBER')")
 
 
 def test_the_dsn_holds_the_settings_of_a_service(
