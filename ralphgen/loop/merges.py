@@ -522,22 +522,26 @@ class MergeQueue:
         """Record the entries that a killed queue has landed, by its own record; return the others.
 
         The queue claims a batch as a whole, so it has landed only as a whole. Work that came into
-        the branch in another way must pass there, like any other.
+        the branch in another way must pass there, like any other. Without a remote, only this
+        repository has the branch.
         """
         claimed = [one for one in entries if one.landing is not None]
-        commits = {one.landing for one in claimed if one.landing}
         if not claimed:
             return [*entries]
-        if commits and commits <= self._first_parents(base):
-            for one in claimed:
-                self._finished([(one, Merged(one.landing or base))], one.batch)
-            return [one for one in entries if one.landing is None]
-        theirs = f"refs/remotes/{self._config.remote}/{self._target}"
-        is_known = self._config.remote is not None or all(map(self._git.commit, commits))
-        if is_known and commits.isdisjoint(self._first_parents(theirs)):
-            self._rows.release_landing([one.number for one in claimed])
-            return [*entries]
-        return [one for one in entries if one.landing is None]
+        here = self._first_parents(base)
+        theirs = self._first_parents(f"refs/remotes/{self._config.remote}/{self._target}")
+        for batch in sorted({one.batch or 0 for one in claimed}):
+            members = [one for one in claimed if (one.batch or 0) == batch]
+            commits = {one.landing for one in members if one.landing}
+            if commits and commits <= here:
+                found = [(one, Merged(one.landing or base)) for one in members]
+                self._finished(found, members[0].batch)
+            elif commits.isdisjoint(theirs):
+                self._rows.release_landing([one.number for one in members])
+            else:
+                self._left_reason = f"it may have landed: {ELSEWHERE}"
+        left = {one.number for one in self.waiting() if one.landing is None}
+        return [one for one in entries if one.number in left]
 
     def _first_parents(self, commit: str) -> set[str]:
         """Return a commit and its ancestors by first parents; none if it is missing."""

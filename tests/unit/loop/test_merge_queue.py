@@ -21,6 +21,7 @@ from merging_projects import (
     merging_project,
     move_base,
     say,
+    with_origin,
     worked,
 )
 from proved_projects import check, git, python
@@ -330,6 +331,32 @@ def test_an_entry_that_has_landed_is_recorded_and_not_dropped(project: Project) 
     assert {1: "merged"} == project.states()
     assert "" == git(project.root, "branch", "--list", "ralph/*")
     assert base(project.root) == preview(project.root, "s1").commit
+
+
+def test_batches_that_a_killed_queue_has_claimed_are_settled_one_by_one(project: Project) -> None:
+    project.enter([1])
+    killed = runner(project.root, "finish")
+    _, errors = killed.communicate()
+    assert -signal.SIGKILL == killed.returncode, errors
+    project.enter([2])  # its merge commit is in no repository
+    sql = "UPDATE ralphgen_merges SET landing = ?, batch = 9 WHERE task_id = 2"
+    query(project.root, sql, "d" * 40)
+
+    assert {1, 2} == {*project.empty()}
+    assert {1: "merged", 2: "merged"} == project.states()
+
+
+def test_an_entry_that_may_have_landed_waits_with_its_reason(project: Project) -> None:
+    project.enter([1, 2])
+    config = with_origin(project.root)
+    sql = "UPDATE ralphgen_merges SET landing = ?, batch = 9 WHERE task_id = ?"
+    query(project.root, sql, base(project.root), 1)
+    query(project.root, sql, "d" * 40, 2)
+    queue = MergeQueue(project.root, branch_of(project.root), config, say)
+
+    assert queue.empty()
+    assert "it may have landed: its commit is not in this repository" == queue.obstacle
+    assert {1: "waiting", 2: "waiting"} == project.states()
 
 
 RUNNER = """
