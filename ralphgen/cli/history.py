@@ -209,10 +209,11 @@ def _show_preview(found: "WorkPreview", then: str, hidden: Collection[str]) -> N
     _line(console, "Would undo", style="bold")
     _show_undone(found.rows, hidden, is_future=True)
     if found.waiting is not None:
-        _line(console, f"merge {found.waiting} of the queue: would drop")
+        _line(console, f"would drop merge {found.waiting} of the queue")
     if found.commit:
-        how = f"reverted by {found.reverted[:SHORT]} already" if found.reverted else "would revert"
-        _line(console, f'merge {found.commit[:SHORT]} on "{found.target}": {how}')
+        merge = f'merge {found.commit[:SHORT]} on "{found.target}"'
+        done = f"{merge}: reverted by {found.reverted[:SHORT]} already"
+        _line(console, done if found.reverted else f"would revert {merge}")
     for file in found.files if found.takes_code else ():
         lines = "" if file.added is None else f"  +{file.added} -{file.removed}"
         _line(console, f"{file.path}{lines}")
@@ -317,9 +318,7 @@ def _show_undone(found: "Undone", hidden: Collection[str], *, is_future: bool = 
         key = _key(row.key[0] if len(row.key) == 1 else row.key)
         name = f"{NOUNS.get(row.table, row.table)} {key}"
         if row.done == "restored":
-            done = verbs.get(row.done, row.done)
-            _line(console, f"{name}: {done} {', '.join(row.columns)}")
-            continue
+            name += f": {', '.join(row.columns)}"
         if row.done is not None:
             _line(console, f"{verbs.get(row.done, row.done)} {name}")
             continue
@@ -328,15 +327,14 @@ def _show_undone(found: "Undone", hidden: Collection[str], *, is_future: bool = 
             visible = without_hidden(row.table, values, hidden)
             _line(console, f"  {who}: {'not there' if visible is None else _values(visible)}")
     for line in found.lines:
-        done = "restored" if line.put_back else "removed"
+        done, place = ("restored", "in") if line.put_back else ("removed", "from")
         if line.left:
             left = f"{line.file} left: {line.left}: {line.line}"
             _line(console, left, style="yellow", is_whole=True)
         elif not line.gone:
-            _line(console, f"{line.file} {verbs.get(done, done)}: {line.line}")
+            _line(console, f"{verbs.get(done, done)} {place} {line.file}: {line.line}")
     for task in found.accepted:
-        done = "removed"
-        _line(console, f"acceptance of task {task}: {verbs.get(done, done)}")
+        _line(console, f"{verbs.get('removed', 'removed')} the acceptance of task {task}")
     if not found.rows and not found.accepted and all(line.gone for line in found.lines):
         say("nothing to undo: all rows already have their earlier values")
 

@@ -227,9 +227,9 @@ def test_undo_shows_asks_and_makes_a_backup(root: Path) -> None:
     done = ralphgen("undo", session, "--yes", "--project", root)
 
     assert (0, 2, 0) == (dry.returncode, unasked.returncode, done.returncode)
-    assert "task 1: would restore status" in dry.stdout
-    assert "task 1: would restore status" in unasked.stdout
-    assert "task 1: restored status" in done.stdout
+    assert "would restore task 1: status" in dry.stdout
+    assert "would restore task 1: status" in unasked.stdout
+    assert "restored task 1: status" in done.stdout
     assert [] == backups
     assert 1 == len([*(root / ".ralph").glob("backups/*.db")])
     assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 1")

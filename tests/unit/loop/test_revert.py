@@ -547,8 +547,8 @@ def test_the_command_lists_what_it_undoes_and_keeps(project: Project) -> None:
     two = base(root)
     assert [
         "Would undo",
-        "task 1: would restore status, updated, completed",
-        f'merge {merge[:12]} on "{project.branch}": would revert',
+        "would restore task 1: status, updated, completed",
+        f'would revert merge {merge[:12]} on "{project.branch}"',
         "kept.txt  +0 -1",
         "Would keep",
         f'task 2 "Task 2": changed kept.txt in {two[:12]}',

@@ -208,8 +208,8 @@ def test_accepted_work_is_named_by_every_command_until_it_is_undone(tmp_path: Pa
         one["session"] for one in json.loads(said("log", "--session", session, "--json"))
     ]
     assert f"{session}  accept  " in said("undo").splitlines()[0]
-    assert "acceptance of task 1: would remove" in said("undo", session, "--dry-run")
-    assert "acceptance of task 1: removed" in said("undo", session, "--yes")
+    assert "would remove the acceptance of task 1" in said("undo", session, "--dry-run")
+    assert "removed the acceptance of task 1" in said("undo", session, "--yes")
     assert "accepted" not in said("status") + said("task", "show", "1") + said("log")
 
 
