@@ -195,10 +195,10 @@ class EditedProject:
         for name, value in wanted.items():
             _refuse_unfit(name, value, self.fields)
         with opened_database(self._root) as database:
-            changed: list[str] = database.writing(lambda: self._write_answer(database, wanted))
+            changed: list[str] = database.writing(lambda: self._write_changes(database, wanted))
         return {"changed": changed}
 
-    def _write_answer(self, database: "Database", wanted: Mapping[str, object]) -> list[str]:
+    def _write_changes(self, database: "Database", wanted: Mapping[str, object]) -> list[str]:
         """Write within a transaction, which may run several times."""
         found = database.rows(self._sql())
         now = self._recorded(found)

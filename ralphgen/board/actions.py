@@ -28,7 +28,7 @@ from ralphgen.kits.ralph.rows import Rows
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.record import FINISHED
 from ralphgen.ledger.undo import undo_session
-from ralphgen.loop.kept import drop_retained, retained_branches
+from ralphgen.loop.kept import branches_of_kept_work, drop_kept_work
 from ralphgen.loop.revert import preview, take_out, then_of, undo_work
 from ralphgen.project.database import open_database
 from ralphgen.project.root import project_place
@@ -202,14 +202,14 @@ class TaskActions:
 
     def drop(self, task: int, _: Form) -> ActionResult:
         """Delete the kept work on a task; a comment keeps its commit, and the task starts again."""
-        found = retained_branches(self.root, task)
+        found = branches_of_kept_work(self.root, task)
         if not found:
             raise ProjectError(f"there is no kept work on task {task}")
         name, commit = next(iter(found.items()))
         command = f"git branch {shlex.quote(name)} {commit}"
         note = f"The kept work was dropped. To get it back: {command}"
         reviews.set_statuses(self.root, [task], "drop", ("blocked", "pending"), note)
-        drop_retained(self.root, task)
+        drop_kept_work(self.root, task)
         return ActionResult(True, f"#{task}: the work was dropped", (f"to get it back: {command}",))
 
     def move(self, task: int, form: Form) -> ActionResult:

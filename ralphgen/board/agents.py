@@ -548,7 +548,7 @@ def read_now(board: Board, streams: Streams) -> Mapping[str, object]:
         "ready": 0 if has_tables_alone(root) else board.cached("status", ready_tasks),
         "left": board.cached("status", open_tasks),
         "merges": len(items_of(board).waits),
-        "notes": board.cached("record loop", retained_work),
+        "notes": board.cached("record loop", notes_on_kept_work),
         "heeds": " ".join(heeds),
     }
 
@@ -559,7 +559,7 @@ def open_tasks(root: Path) -> int:
         return 0 if rows.lacks("tasks", "status") else int(rows.execute(OPEN)[0][0])
 
 
-def retained_work(root: Path) -> tuple[str, ...]:
+def notes_on_kept_work(root: Path) -> tuple[str, ...]:
     """Return sentences on worktrees and kept branches; none without git or a ledger."""
     with suppress(RalphgenError):
         return tuple(worktree_notes(root))

@@ -35,7 +35,7 @@ from ralphgen.kits.ralph.rows import Rows, best, decode_learnings, reading_rows
 from ralphgen.ledger import record as ledger
 from ralphgen.ledger.record import HIDDEN, CheckRecord, JournalEntry, SessionRecord, base_of
 from ralphgen.ledger.tables import VERSION, state_of
-from ralphgen.loop.kept import retained_branches
+from ralphgen.loop.kept import branches_of_kept_work
 from ralphgen.project.database import open_database
 from ralphgen.project.model import Schema
 from ralphgen.project.root import engine_of
@@ -526,10 +526,10 @@ def changes_at_once(work: Callable[[], FileChanges | None]) -> tuple[FileChanges
     return (None, True) if sum(map(len, lines)) > LARGE else (changes, False)
 
 
-def retained_branch(root: Path, task: int) -> str:
+def branch_of_kept_work(root: Path, task: int) -> str:
     """Return the branch with the kept work on a task, empty if there is none."""
     with suppress(RalphgenError):
-        return next(iter(retained_branches(root, task)), "")
+        return next(iter(branches_of_kept_work(root, task)), "")
     return ""
 
 
@@ -578,7 +578,7 @@ def page_values(board: Board, task: int, query: Mapping[str, str]) -> Mapping[st
         return {"task": task, "seen": query.get("seen", ""), "version": version}
     if not view:
         raise HTTPException(404, f"there is no task {task}")
-    branch = retained_branch(root, task) if status not in (*MET, "draft") else ""
+    branch = branch_of_kept_work(root, task) if status not in (*MET, "draft") else ""
     find = partial(work_changes, root, view["work"], status, branch)
     is_whole = part == "diff" or query.get("diff") == "all"
     changes, late = (find(), False) if is_whole else changes_at_once(find)

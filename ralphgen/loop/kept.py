@@ -76,7 +76,7 @@ def read_kept(git: Git, task: int) -> Kept | None:
     return kept if kept.commit in git.branches(f"{BRANCH}{task}*").values() else None
 
 
-def write_retained(git: Git, task: int, kept: Kept) -> None:
+def store_kept_work(git: Git, task: int, kept: Kept) -> None:
     """Record the kept work on a task, in place of earlier work."""
     facts = {
         "commit": kept.commit,
@@ -90,12 +90,12 @@ def write_retained(git: Git, task: int, kept: Kept) -> None:
     git.say("update-ref", f"{REF}{task}", blob)
 
 
-def forget_retained_work(git: Git, task: int) -> None:
+def forget_kept_work(git: Git, task: int) -> None:
     """Start the next session of a task from the base branch; the kept branch remains."""
     delete_refs(git, f"{REF}{task}")
 
 
-def retained_branches(root: Path, task: int) -> dict[str, str]:
+def branches_of_kept_work(root: Path, task: int) -> dict[str, str]:
     """Return the branches with the kept work on a task, each with its commit."""
     git = Git(root)
     kept = read_kept(git, task)
@@ -103,11 +103,11 @@ def retained_branches(root: Path, task: int) -> dict[str, str]:
     return {name: commit for name, commit in found.items() if kept and commit == kept.commit}
 
 
-def drop_retained(root: Path, task: int) -> None:
+def drop_kept_work(root: Path, task: int) -> None:
     """Delete the branches with the kept work on a task: its next session starts from the base."""
     git = Git(root)
-    names = retained_branches(root, task)
-    forget_retained_work(git, task)
+    names = branches_of_kept_work(root, task)
+    forget_kept_work(git, task)
     for name in names:
         delete_branch(git, name)
 
@@ -138,7 +138,7 @@ def keep_work(
             kept = replace(
                 kept, failures=before.failures, conflicts=before.conflicts, earlier=earlier
             )
-        write_retained(git, task, kept)
+        store_kept_work(git, task, kept)
         if before is not None and not before.failures and git.contains(commit, before.commit):
             drop_continued(git, task, before, session)
     release(own)
@@ -173,7 +173,7 @@ def forget_merged(git: Git, works: Mapping[int, tuple[str, str]]) -> None:
             drop_continued(git, task, before, session)
 
 
-def start_from_retained_work(root: Path, tree: Worktree, task: int, session: str, say: Say) -> str:
+def start_from_kept_work(root: Path, tree: Worktree, task: int, session: str, say: Say) -> str:
     """Merge the kept work on a task into its session's worktree; return a text for the brief.
 
     The text is empty if the session starts from the base branch: without kept work, or if work that
@@ -186,7 +186,7 @@ def start_from_retained_work(root: Path, tree: Worktree, task: int, session: str
     if kept is None:
         return ""
     if git.contains(tree.began, kept.commit):  # you have merged it by hand
-        forget_retained_work(git, task)
+        forget_kept_work(git, task)
         return ""
     try:
         return _merged_start(git, own, tree, (task, session), kept, say)
@@ -225,7 +225,7 @@ def _merged_start(
     own.say("reset", "--quiet")
     conflicts = sorted({*conflicts, *conflict_files(git, made, kept.conflicts)} - {*dropped})
     by = "" if dropped else session
-    write_retained(git, task, replace(kept, conflicts=tuple(conflicts), continued_by=by))
+    store_kept_work(git, task, replace(kept, conflicts=tuple(conflicts), continued_by=by))
     say(f"task {task} starts from the work of session {kept.session}")
     return _brief(tree, kept, conflicts, dropped)
 

@@ -16,16 +16,16 @@ from ralphgen.loop.kept import (
     Kept,
     conflict_files,
     read_kept,
-    write_retained,
+    store_kept_work,
 )
 from ralphgen.loop.trees import (
     BRANCH,
     MERGE,
     Worktree,
     base_of,
+    branch_of_tree,
     changed_in,
     checkout_of,
-    claimed_branch,
     create_branch,
     fetch_base,
     forget,
@@ -190,7 +190,7 @@ def record_failure(git: Git, task: int, session_id: str, outcome: Failed) -> Fai
         conflicts = () if before is None else before.conflicts
         earlier = () if before is None else before.continued(session_id)
         kept = Kept(commit, session_id, failures, conflicts, earlier=earlier)
-        write_retained(git, task, kept)
+        store_kept_work(git, task, kept)
     if failures > 1:  # its refs remain, if the schema has no blocked tasks
         return replace(outcome, is_last=True)
     forget(git, task)
@@ -430,7 +430,7 @@ def unqueued_merges(
             path = path.parent
         tree = tree_at(root, path)
         branch = f"{BRANCH}{one.task}"
-        if tree is not None and (held := claimed_branch(tree)).startswith(f"{branch}-"):
+        if tree is not None and (held := branch_of_tree(tree)).startswith(f"{branch}-"):
             branch = held
         found.append((Worktree(path, one.worktree, branch, base, began), one.task, one.session_id))
     return found

@@ -547,13 +547,13 @@ class Relay:
             return self._forward(line, {}, None)
         try:
             if method == "tools/call" and name == CHECKS:
-                return _identity_answer(identity, self._checks.run(), is_error=False)
+                return _tool_answer(identity, self._checks.run(), is_error=False)
             closes = method == "tools/call" and name == CLOSING and given.get("status") == DONE
             tree = self._checks.proved_tree() if closes else ""
             if closes:
                 self._keep(tree)
         except (ToolError, ProgramError) as error:
-            return _identity_answer(identity, str(error), is_error=True)
+            return _tool_answer(identity, str(error), is_error=True)
         answer = self._forward(line, frame, identity)
         if name == CLOSING:
             self._note(answer, tree)
@@ -576,7 +576,7 @@ class Relay:
         """
         arrived, number = False, 0
 
-        def send() -> None:
+        def note_arrival() -> None:
             nonlocal arrived
             arrived = True
 
@@ -587,11 +587,11 @@ class Relay:
             arrived = False
             try:
                 status, answer = self._server.post(
-                    self._kit, self._token, line.strip(), headers, send
+                    self._kit, self._token, line.strip(), headers, note_arrival
                 )
             except LostServerError as error:
                 if arrived and not reads:
-                    return _identity_answer(identity, f"{error}; {UNKNOWN}", is_error=True)
+                    return _tool_answer(identity, f"{error}; {UNKNOWN}", is_error=True)
             else:
                 if status == http.client.UNAUTHORIZED:
                     self._claim.lost.set()
@@ -629,7 +629,7 @@ def _whole(answer: bytes, identity: object) -> bytes:
     return answer
 
 
-def _identity_answer(identity: object, told: object, *, is_error: bool) -> bytes:
+def _tool_answer(identity: object, told: object, *, is_error: bool) -> bytes:
     text = told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
     result = {"content": [{"type": "text", "text": text}], "isError": is_error}
     return json.dumps({"jsonrpc": "2.0", "id": identity, "result": result}).encode()

@@ -35,7 +35,7 @@ from ralphgen.kits.project import Project
 from ralphgen.ledger.record import blocked_since, cost_of_task, last_entry
 from ralphgen.loop.cost import HourlyRates, cost_words
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
-from ralphgen.loop.kept import KEEPS, keep_work, start_from_retained_work
+from ralphgen.loop.kept import KEEPS, keep_work, start_from_kept_work
 from ralphgen.loop.merge import (
     foreign_commits,
     refuse_missing_script,
@@ -526,7 +526,7 @@ class TreeWorkplace(ProjectWorkplace):
             number, told = self._numbers[worker - 1], self._worker_reporter(worker)
             config, stop = self._project.settings.loop, self._stop
             self._trees[worker] = prepare(self._root, number, task, config, told, stop, self._onto)
-            self._starts[worker] = start_from_retained_work(
+            self._starts[worker] = start_from_kept_work(
                 self._root, self._trees[worker], task, session, told
             )
             self._notice(worker)

@@ -348,7 +348,7 @@ def unlock(git: Git) -> None:
         git.own_file(lock).unlink(missing_ok=True)
 
 
-def claimed_branch(git: Git) -> str:
+def branch_of_tree(git: Git) -> str:
     """Return the branch of the task that a work tree is there for, empty if it is for none.
 
     Which branch is checked out does not tell: an agent may have left its own.
@@ -361,7 +361,7 @@ def claimed_branch(git: Git) -> str:
 
 def is_held_for(git: Git, branch: str) -> bool:
     """Return whether a work tree is still there for the task of a branch, and for no later one."""
-    return claimed_branch(git) == branch
+    return branch_of_tree(git) == branch
 
 
 def release(git: Git) -> None:

@@ -202,7 +202,9 @@ class Fleet:
                 running = database.reading(lambda: len(live_claims(database)))
                 return {"task": None, "running": running + is_full}
         found = database.writing(lambda: call.own(session))
-        claim = database.writing(lambda: self._free_claim(call, session, found["task_id"]))
+        claim = database.writing(
+            lambda: self._claim_without_process(call, session, found["task_id"])
+        )
         return self._session(call, found, claim, recipe, brief)
 
     def _reopen_unqueued_tasks(self, call: WorkerCall) -> None:
@@ -309,7 +311,7 @@ class Fleet:
             call.require()
             row = call.own(session)
             task = row["task_id"]
-            self._free_claim(call, session, task)
+            self._claim_without_process(call, session, task)
             checks = {one["name"]: one for one in checks_for(done, row["discipline"])}
             if unknown := sorted(runs.keys() - checks.keys()):
                 raise HttpError(400, f"no check of this task: {unknown[0][:100]}")
@@ -353,7 +355,7 @@ class Fleet:
             if recorded is None or recorded.tree not in ("", tree):
                 raise HttpError(409, "this session has not closed its task with this tree")
             if session not in entered_sessions(database):
-                self._free_claim(call, session, task)
+                self._claim_without_process(call, session, task)
             facts = {"work": commit, "target": target, "task": task, "session": session}
             try:
                 return {"number": enter(database, **facts, worker=call.worker, tree=tree)}
@@ -609,7 +611,7 @@ class Fleet:
         call.database.writing(lambda: close_session(call.database, session, facts))
         return {"status": status}
 
-    def _free_claim(self, call: WorkerCall, session: str, task: int) -> Claim:
+    def _claim_without_process(self, call: WorkerCall, session: str, task: int) -> Claim:
         """Return the claim of a session, which no process holds; raises `HttpError` without it."""
         claim = claim_of(call.database, task)
         if claim is None or claim.session != session:

@@ -22,10 +22,10 @@ from ralphgen.board.render import render
 from ralphgen.board.review import (
     FIRST,
     MOST,
+    branch_of_kept_work,
     changes_at_once,
     check_view,
     page_values,
-    retained_branch,
     task_view,
     work_changes,
 )
@@ -65,7 +65,7 @@ def seen(root: Path, task: int, most: int = FIRST) -> SimpleNamespace:
 
 def changes(root: Path, task: int) -> FileChanges | None:
     view = seen(root, task)
-    return work_changes(root, view.work, view.status, retained_branch(root, task))
+    return work_changes(root, view.work, view.status, branch_of_kept_work(root, task))
 
 
 def version(root: Path, task: int) -> str:
@@ -229,7 +229,7 @@ class TestTheDecision:
         assert ["priority", "feature", "discipline"] == [one["name"] for one in page.of("select")]
 
     def test_a_conflict_shows_both_sides_and_the_command(self, board: Running, night: Path) -> None:
-        branch = retained_branch(night, 17)
+        branch = branch_of_kept_work(night, 17)
         found = conflict_diff(night, branch)
         assert ("main", [CONFLICTING]) == (found.base, [one.path for one in found.files])
         lines = [text for _, text in found.files[0].lines]

@@ -22,7 +22,7 @@ from merging_projects import (
 from proved_projects import TESTS, check, git, python
 
 from ralphgen.loop.git import Git
-from ralphgen.loop.kept import Kept, keep_work, read_kept, start_from_retained_work, write_retained
+from ralphgen.loop.kept import Kept, keep_work, read_kept, start_from_kept_work, store_kept_work
 from ralphgen.loop.merge import Conflict, Merged, RedCheck
 from ralphgen.loop.trees import Worktree, prepare
 
@@ -39,7 +39,7 @@ def started(
 ) -> tuple[Worktree, str]:
     """The worktree of the next session of a task, and the text for its brief."""
     tree = prepare(root, number, task, SETTLED, say)
-    return tree, start_from_retained_work(root, tree, task, session, say)
+    return tree, start_from_kept_work(root, tree, task, session, say)
 
 
 def broken_off(root: Path, files: Iterable[tuple[str, str]], session: str = "s1") -> Worktree:
@@ -283,7 +283,7 @@ root, name = Path(sys.argv[2]), sys.argv[3]
 setattr(room, name, killed)
 if sys.argv[1] == "kept":
     tree = prepare(root, 1, 1, SETTLED, say)
-    kept.start_from_retained_work(root, tree, 1, "s1", say)
+    kept.start_from_kept_work(root, tree, 1, "s1", say)
     (tree.root / "half.txt").write_text("half", encoding="utf-8")
     kept.keep_work(root, tree, 1, "s1", say)
 else:
@@ -304,7 +304,7 @@ def kill_at(root: Path, room: str, step: str) -> None:
     assert -signal.SIGKILL == done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("step", ["keep_leftover", "write_retained", "release", "set_aside"])
+@pytest.mark.parametrize("step", ["keep_leftover", "store_kept_work", "release", "set_aside"])
 def test_killed_while_work_is_kept_no_work_is_lost(root: Path, step: str) -> None:
     kill_at(root, "kept", step)
 
@@ -336,7 +336,7 @@ def test_kept_work_that_git_cannot_merge_stops_no_loop(root: Path) -> None:
     kept = read_kept(Git(root), 1)
     assert kept is None  # the branch has moved
 
-    write_retained(Git(root), 1, Kept(orphan, "s1"))
+    store_kept_work(Git(root), 1, Kept(orphan, "s1"))
     tree, brief = started(root)
 
     assert ("", "") == (brief, git(tree.path, "status", "--porcelain"))
