@@ -803,7 +803,15 @@ class MergeQueue:
             commits = {one.entry.number: one.landing for one in members}
             if not self._rows.claim_landing(commits, self._batch):
                 raise _DroppedError
-            recorded = self._advance(old, new) if new != old else ()
+            try:
+                recorded = self._advance(old, new) if new != old else ()
+            except (_BehindError, _BlockedError, PushRefusedError) as error:
+                has_stayed = self._config.remote is None and new not in self._first_parents(
+                    self._tip()
+                )
+                if has_stayed or isinstance(error, PushRefusedError):
+                    self._rows.release_landing(commits)
+                raise
             found = []
             for one in members:
                 checked = bool(self._checks([one.entry]))

@@ -20,6 +20,7 @@ from merging_projects import (
     entered,
     merging_project,
     move_base,
+    refusing_hook,
     say,
     with_origin,
     worked,
@@ -31,7 +32,7 @@ from ralphgen.kits.ralph.gate import checked_files
 from ralphgen.loop import merges
 from ralphgen.loop.git import Git
 from ralphgen.loop.merge import Merged, RedCheck, foreign_commits
-from ralphgen.loop.merges import MergeQueue, drop_entry, enter_commit
+from ralphgen.loop.merges import MergeQueue, Waits, drop_entry, enter_commit
 from ralphgen.loop.revert import preview
 
 pytestmark = pytest.mark.slow
@@ -357,6 +358,31 @@ def test_an_entry_that_may_have_landed_waits_with_its_reason(project: Project) -
     assert queue.empty()
     assert "it may have landed: its commit is not in this repository" == queue.obstacle
     assert {1: "waiting", 2: "waiting"} == project.states()
+
+
+@pytest.mark.parametrize("refused_by", ["remote", "worktree"])
+def test_an_entry_whose_landing_is_refused_can_be_dropped(
+    project: Project, monkeypatch: pytest.MonkeyPatch, refused_by: str
+) -> None:
+    project.enter([1])
+    config = SETTLED
+    if refused_by == "remote":
+        config = with_origin(project.root)
+        refusing_hook(project.root.parent / "origin", "pre-receive")
+    real = checked_files
+
+    def editing(*values: Any) -> Any:
+        if refused_by == "worktree":
+            (project.root / ".gitignore").write_text("changed", encoding="utf-8")
+        return real(*values)
+
+    monkeypatch.setattr(merges, "checked_files", editing)
+    assert isinstance(emptied(project.root, branch_of(project.root), config)[1], Waits)
+
+    assert [(None,)] == query(project.root, "SELECT landing FROM ralphgen_merges")
+    done = ralphgen("task", "status", "1", "pending", "--project", project.root)
+    assert 0 == done.returncode, done.stderr
+    assert {1: "dropped"} == project.states()
 
 
 RUNNER = """
