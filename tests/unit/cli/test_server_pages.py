@@ -45,7 +45,7 @@ def test_pages_on_postgresql_print_the_shown_output(
 
 
 @pytest.mark.skipif(None in map(shutil.which, PROGRAMS), reason="curl or openssl is missing")
-@pytest.mark.parametrize("name", ["http", "http-server"])
+@pytest.mark.parametrize("name", ["http", "http-server", "workers"])
 def test_pages_on_http_print_the_shown_output(name: str, tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
