@@ -473,7 +473,8 @@ def settings_items(root: Path, config: Config) -> list[TrustItem]:
     """Return the settings that no other item covers, such as those of kits.
 
     A key that is not listed as harmless counts, so that a new one cannot be missed. Settings that
-    start nothing need no approval at first, only after a change that permits more.
+    start nothing need no approval at first, but later: limits after a change that permits more,
+    and grants after every change.
     """
     values = config.model_dump(mode="json")
     usual = type(config)().model_dump(mode="json")
@@ -492,7 +493,8 @@ def settings_items(root: Path, config: Config) -> list[TrustItem]:
         "schema.hide": values["db_schema"]["hide"],
         "disciplines": {name: one.disable for name, one in config.disciplines.items()},
     }
-    grants = {key: values[key] for key in ("kits", "own_tools", "queries", "database")}
+    kits = {"kits": sorted(values["kits"])}
+    grants = {key: values[key] for key in ("own_tools", "queries", "database")}
     tables = config.tables.items()
     grants["tables"] = {
         name: one.model_dump(mode="json", exclude_defaults=True) for name, one in tables
@@ -501,8 +503,9 @@ def settings_items(root: Path, config: Config) -> list[TrustItem]:
         grants["http"] = {key: values["http"][key] for key in ("allowed_hosts", "allowed_origins")}
     approved = read_record(root).settings
     return [
-        _setting_item(CONFIG, key, value, approved, is_limit=key in limits, is_asked=key in asked)
-        for key, value in (found | limits | grants).items()
+        _setting_item(CONFIG, key, value, approved, widened, is_asked=key in asked)
+        for settings, widened in ((found | grants, "changed"), (limits, "lost"), (kits, "gained"))
+        for key, value in settings.items()
     ]
 
 
@@ -511,19 +514,20 @@ def _setting_item(
     key: str,
     value: object,
     approved: Mapping[str, str],
+    widened: str = "changed",
     *,
-    is_limit: bool = False,
     is_asked: bool = False,
 ) -> TrustItem:
     """Return the item of a setting; `is_asked` if it needs approval before a change too.
 
-    A setting that `is_limit` permits more if it loses entries.
+    It permits more if it is `widened`: if it has "lost" or "gained" entries, or has "changed".
     """
     text = json.dumps(value, ensure_ascii=False, sort_keys=True)
     shown, needs_approval = f"[{key}] of {file} is {text}", is_asked
     if (before := approved.get(key)) is not None:
-        lost = _entries(json.loads(before)) - _entries(value)
-        needs_approval = before != text and (bool(lost) or not is_limit)
+        old, new = _entries(json.loads(before)), _entries(value)
+        changes = {"lost": bool(old - new), "gained": bool(new - old), "changed": before != text}
+        needs_approval = changes[widened]
         shown += f", previously {before}" if needs_approval else ""
     return TrustItem(
         _digest("settings", [key, value]),
@@ -956,7 +960,9 @@ def _items_of_recipe(root: Path, file: str, text: bytes) -> list[TrustItem] | No
     words = recipe.description or "", recipe.prompt or ""
     tools = recipe.model_dump(include={"base", "allow", "narrow", "bind"})
     key = file.removeprefix(f"{RECIPES}/").removesuffix(".toml")
-    permissions = _setting_item(file, f"recipe {key}", tools, read_record(root).settings)
+    approved, name = read_record(root).settings, f"recipe {key}"
+    is_new = bool(approved) and name not in approved
+    permissions = _setting_item(file, name, tools, approved, is_asked=is_new)
     return [permissions, *([_recipe_item(file, *words)] if any(words) else [])]
 
 

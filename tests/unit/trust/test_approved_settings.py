@@ -93,6 +93,32 @@ def test_a_pulled_change_that_permits_less_needs_no_approval(strict: Path) -> No
     assert "done.protect" not in ralphgen("trust", "-C", strict).stderr
 
 
+def test_kits_in_another_order_or_fewer_need_no_approval(strict: Path) -> None:
+    theirs = strict.parent / "theirs"
+    for before, kits in (
+        ('["ralph"]', '["ralph", "dela"]'),
+        ('["ralph", "dela"]', '["dela", "ralph"]'),
+        ('["dela", "ralph"]', '["ralph"]'),
+    ):
+        text = (theirs / CONFIG).read_text(encoding="utf-8")
+        write(theirs, text.replace(before, kits))
+        commit_all(theirs)
+        pull(strict)
+        assert (len(kits) > len(before)) == ("[kits]" in ralphgen("trust", "-C", strict).stderr)
+        assert 0 == ralphgen("trust", "-C", strict, "--yes").returncode
+
+
+def test_a_pulled_new_recipe_is_asked_for(strict: Path) -> None:
+    theirs = strict.parent / "theirs"
+    (theirs / RECIPE).with_name("fast.toml").write_text('base = "manual"\n', encoding="utf-8")
+    commit_all(theirs)
+    pull(strict)
+
+    assert "[recipe fast] of .ralph/recipes/fast.toml" in ralphgen("trust", "-C", strict).stderr
+    assert 0 == ralphgen("trust", "-C", strict, "--yes").returncode
+    assert "nothing to approve" in ralphgen("trust", "-C", strict).stderr
+
+
 def test_the_users_own_change_needs_no_question_at_a_terminal(strict: Path) -> None:
     write(strict, STRICT.replace('["tests/**"]', '["docs/**"]'))
     said, _ = at_terminal("n", "regen", strict, "--no-install", "--allow-removals")
