@@ -41,8 +41,12 @@ _OF_SESSION = (
     "SELECT max(number) FROM ralphgen_questions "
     "WHERE session = ? AND (answered IS NULL OR answer IS NOT NULL)"
 )
-
-
+_BLOCKED_HERE = """
+SELECT own.row_key FROM ralphgen_journal AS own WHERE own.number IN (
+    SELECT max(number) FROM ralphgen_journal
+    WHERE lower(table_name) = 'tasks' AND after LIKE '%"status":%' GROUP BY row_key
+) AND coalesce(own.tool, '') <> 'sync'
+"""
 _ANSWER = (
     "UPDATE ralphgen_questions SET answered = ?, answer = ?, by = ? "
     "WHERE number = ? AND answered IS NULL"
@@ -110,6 +114,7 @@ def asked_elsewhere(root: Path, states: Iterable[TaskState]) -> set[int]:
         return set()
     with open_database(root) as connection:
         own = {task for (task,) in connection.rows("SELECT task_id FROM ralphgen_questions")}
+        own |= {int(task) for (task,) in connection.rows(_BLOCKED_HERE)}
     return asked - own
 
 

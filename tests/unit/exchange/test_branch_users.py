@@ -204,6 +204,21 @@ def test_a_question_and_a_session_of_another_clone_are_named(first: Path, other:
     assert "answered question 1" in said(first, "task", "answer", "1", "EUR")
 
 
+@pytest.mark.thorough
+def test_a_task_that_was_blocked_here_was_not_asked_in_another_clone(first: Path) -> None:
+    words = ("task", "status", "1", "blocked", "--reason", "No unit")
+    assert 0 == ralphgen(*words, "--project", first).returncode
+    query(first, "UPDATE tasks SET blocked_by = 'Which unit?' WHERE id = 1")
+    answer = ralphgen("task", "answer", "1", "EUR", "--project", first)
+    assert "task 1 has no open question" in answer.stderr
+    assert "another clone" not in ralphgen("status", "--project", first).stdout
+    synced(first)
+    git(first.parent, "clone", "--quiet", "origin", "c")
+    new = first.parent / "c"
+    assert 0 == ralphgen("init", new, "--no-install", "--yes").returncode
+    assert "asked in another clone" in ralphgen("status", "--project", new).stdout
+
+
 def test_features_that_both_made_wait_for_a_decision_with_their_tasks(
     first: Path, other: Path
 ) -> None:
