@@ -426,7 +426,8 @@ def base_branch(root: Path, onto: str = "") -> str:
 def unmerged_branches(top: Path | None, targets: Iterable[str]) -> list[str]:
     """Return the branches of tasks with commits that no other branch received.
 
-    That are the current branch, the `targets` of earlier merges, and those of the work at hand.
+    Other branches are the current one, the `targets` of earlier merges, and the bases of current
+    work.
     """
     if top is None:
         return []
