@@ -97,15 +97,18 @@ def _earlier(
             continue
         state = states.get(int(task))
         title = f", {code(state.task.title)}" if state else ""
-        undo = undo_command(session.strip(), target, current)
+        undo = undo_command(session.strip(), target, current, number[:SHORT])
         yield f"- task {task.strip()}{title}: {code(number[:SHORT])}; undo it: {code(undo)}"
 
 
-def undo_command(session: str, target: str | None, current: str) -> str:
+def undo_command(session: str, target: str | None, current: str, commit: str = "") -> str:
     """Return the command that undoes a session, with its code if it was merged into `target`.
 
-    `current` is the branch that is checked out.
+    `current` is the branch that is checked out. Without a session, the command reverts the merge
+    `commit`.
     """
+    if not session:
+        return f"git revert -m 1 {commit}"
     onto = [] if target == current else ["--onto", target or ""]
     return shlex.join(["ralphgen", "undo", session, *(["--code", *onto] if target else [])])
 
@@ -121,7 +124,7 @@ def code(text: object) -> str:
 def _merged_task(
     git: Git, merge: Event, events: Sequence[Event], state: TaskState | None, target: str
 ) -> Iterator[str]:
-    task, session, commit = merge["task"], merge["session"], merge["commit"]
+    task, session, commit = merge["task"], merge["session"] or "", merge["commit"]
     ends = [one for one in events if one["event"] == "end" and one["task"] == task]
     yield f"## Task {task}"
     yield ""
@@ -138,8 +141,9 @@ def _merged_task(
         yield "- no changed files"
     yield f"- cost: {_cost(ends)}"
     is_own = owner.strip() == session
-    what = "files and rows" if is_own else "rows"
-    undo = undo_command(session, target if is_own else None, branch_in(git.root))
+    what = "files" if not session else "files and rows" if is_own else "rows"
+    place = target if is_own else None
+    undo = undo_command(session, place, branch_in(git.root), commit[:SHORT])
     yield f"- undo its {what}: {code(undo)}"
 
 

@@ -33,6 +33,7 @@ from ralphgen.loop import merges
 from ralphgen.loop.git import Git
 from ralphgen.loop.merge import Merged, RedCheck, foreign_commits
 from ralphgen.loop.merges import MergeQueue, Waits, drop_entry, enter_commit
+from ralphgen.loop.report import report_lines
 from ralphgen.loop.revert import preview
 
 pytestmark = pytest.mark.slow
@@ -264,6 +265,27 @@ def test_a_users_branch_that_a_killed_queue_has_merged_is_recorded(project: Proj
     assert Merged(merge) == emptied(root, target)[number]
     assert [("merged", merge, 7)] == query(root, "SELECT state, merged, batch FROM ralphgen_merges")
     assert 0 == project.ran
+
+
+def test_a_report_reverts_a_merge_without_a_session_by_its_commit(project: Project) -> None:
+    root, target = project.root, branch_of(project.root)
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "mine")
+    work = git(root, "commit-tree", "-p", "HEAD", "-m", "x", git(root, "write-tree").strip())
+    merge = Git(root).commit_tree("Merge\n\nRalphgen-Task: 1", "HEAD^{tree}", "HEAD", work.strip())
+    git(root, "branch", "other")
+    git(root, "reset", "--quiet", "--hard", merge)
+    events: list[dict[str, Any]] = [
+        {"event": "target", "branch": target},
+        {"event": "merge", "outcome": "merged", "task": 1, "session": "", "commit": merge},
+    ]
+
+    own = "\n".join(report_lines(root, events))
+    git(root, "switch", "--quiet", "other")
+    earlier = "\n".join(report_lines(root, events[:1]))
+
+    command = f"`git revert -m 1 {merge[:12]}`"
+    assert f"- undo its files: {command}" in own
+    assert f"`{merge[:12]}`; undo it: {command}" in earlier
 
 
 @pytest.mark.parametrize("name", ["bad-9", "good-9"])
