@@ -39,7 +39,6 @@ from ralphgen.files import (
     files_by_suffix,
     linkless_bytes,
 )
-from ralphgen.project.git import refuse_foreign_link
 from ralphgen.project.model import PolicyRule, Structured
 from ralphgen.project.root import CONFIG, FOLDER, KNOWN_AGENTS, DatabasePlace
 from ralphgen.project.toml import TomlFile, expecting, read_toml
@@ -955,6 +954,8 @@ def config_lock(root: Path) -> Iterator[None]:
     holds it too long, or if the directory cannot be written, and `UntrustedError` for a config that
     a link leads out of the project.
     """
+    from ralphgen.project.git import refuse_foreign_link
+
     folder = root / FOLDER
     refuse_foreign_link(root, root / FILE)
     with explained(folder, "written"), exclusive(folder):

@@ -80,6 +80,7 @@ _HELD = (
     "SELECT count(*) FROM ralphgen_claims AS claim JOIN ralphgen_sessions AS own "
     "ON own.id = claim.session WHERE own.worker = ?"
 )
+_ENDED = "SELECT id FROM ralphgen_sessions WHERE task_id = ? AND ended IS NOT NULL AND worker <> ''"
 _LEFT = (
     "SELECT own.id, own.task_id FROM ralphgen_claims AS claim JOIN ralphgen_sessions AS own "
     "ON own.id = claim.session WHERE own.worker IS NOT NULL AND claim.expires <= ?"
@@ -201,6 +202,9 @@ class Fleet:
             if taken is None:
                 running = database.reading(lambda: len(live_claims(database)))
                 return {"task": None, "running": running + is_full}
+            task = taken[0]
+            for (left,) in database.reading(lambda: database.rows(_ENDED, [task])):
+                self._revoke(left)
         found = database.writing(lambda: call.own(session))
         claim = database.writing(
             lambda: self._claim_without_process(call, session, found["task_id"])
@@ -219,6 +223,7 @@ class Fleet:
             return [row for row in rows if call.status(row[1]) == DONE]
 
         for session, task in database.reading(unqueued_rows):
+            self._revoke(session)  # first: no later start finds a session whose claim has ended
             status = end_claim(
                 *(database, call.workspace.tables, session, task, NOT_ENTERED),
                 attempts=self._attempts,
@@ -226,7 +231,6 @@ class Fleet:
                 reopens=True,
             )
             if status != DONE:
-                self._revoke(session)
                 facts = {"ended": moment(), "outcome": "failed"}
                 database.writing(partial(close_session, database, session, facts))
 
@@ -596,9 +600,9 @@ class Fleet:
             return call.own(session)
 
         row = call.database.writing(work)
+        self._revoke(session)  # first: a call that fails here is repeated
         if row["ended"] is not None:
             return {"status": call.database.reading(lambda: call.status(row["task_id"]))}
-        self._revoke(session)  # first: a call that fails here is repeated
         text = f'The session "{session}" ended: {outcome}. {comment}'.strip()
         status = end_claim(
             *(call.database, call.workspace.tables, session, row["task_id"], text),

@@ -94,7 +94,7 @@ def test_sessions_ended_by_the_user_are_ended(server: HttpServer, project: Engin
         "TRUNCATE tasks",
         "ALTER TABLE tasks DISABLE TRIGGER ralphgen_record",
         "CREATE TABLE more (id integer)",
-        "SET ROLE postgres",
+        "DO $$ BEGIN EXECUTE format('SET ROLE %I', ralphgen_role('manual')); END $$",
         "DROP TABLE risks",
     ],
 )
