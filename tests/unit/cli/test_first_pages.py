@@ -168,7 +168,7 @@ def test_clone_without_its_database_gets_to_a_passing_check(
         typed(0, *words)
     assert "  1 done      1 x\n" in typed(0, "loop", "--agent", "robot")
     session = typed(0, "undo").partition(" ")[0]
-    assert "task 1: restored" in typed(0, "undo", session, "--yes")
+    assert "restored task 1" in typed(0, "undo", session, "--yes")
     run_sql(clone, "ALTER TABLE tasks ADD COLUMN risk TEXT")
     assert '"tasks.risk" is missing\nhint: run "ralphgen regen"' in typed(1, "check")
     typed(0, "regen")
