@@ -1,4 +1,4 @@
-"""A real browser: headless Chromium, driven by playwright-core, which is installed beforehand."""
+"""Headless Chromium, driven by an installed playwright-core."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from board_browsers import COOKIES
 
 MODULES = os.environ.get("RALPHGEN_NODE_MODULES", "")
 PROGRAMS = ("chromium-headless-shell", "chromium")
-"""Chromium without windows, which opens a page at a quarter of the price, before the whole one."""
+"""Programs to try, the fastest first: the headless shell opens a page in a quarter of the time."""
 CHROMIUM = next((found for found in map(shutil.which, PROGRAMS) if found), "")
 DRIVER = Path(__file__).with_name("driver.mjs")
 BROWSER = [
@@ -33,11 +33,11 @@ class Chromium:
     """One browser; each page belongs to a different user, with separate cookies and clipboard."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
-        """Drives it through the process."""
+        """Drives the browser through the process of the driver."""
         self._process = process
 
     def ask(self, do: str, **command: object) -> Any:
-        """The answer to a command, which must not fail."""
+        """Return the answer to a command; fail if the command failed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"do": do, **command}) + "\n")
@@ -48,9 +48,9 @@ class Chromium:
 
     @contextmanager
     def page(self, url: str, **options: object) -> Iterator["Page"]:
-        """A page of a user whom the board at the address has let in.
+        """Open a page with access to the board at the address.
 
-        `options` are those of a browser context.
+        `options` belong to the browser context.
         """
         usual: dict[str, object] = {
             "viewport": {"width": 1280, "height": 900},
@@ -65,15 +65,15 @@ class Chromium:
 
 
 class Page:
-    """A page; elements are named by the selectors of playwright."""
+    """A page; its methods take selectors of playwright."""
 
     def __init__(self, chromium: Chromium, number: int) -> None:
-        """The page of this number."""
+        """Refers to the page by its number in the driver."""
         self._chromium = chromium
         self._number = number
 
     def steps(self, *steps: Step) -> Any:
-        """Return the last result of some calls, each made on the previous result."""
+        """Make each call on the result of the previous one, and return the last result."""
         return self._chromium.ask("steps", page=self._number, steps=steps)
 
     def at(self, selector: str, *step: object) -> Any:
@@ -85,29 +85,29 @@ class Page:
         self.steps(("goto", url))
 
     def resize(self, width: int, height: int) -> None:
-        """Let the window have another size."""
+        """Resize the window."""
         self.steps(("setViewportSize", {"width": width, "height": height}))
 
     def status(self, url: str) -> int:
-        """Load another page; the status of the answer."""
+        """Load another page and return its HTTP status."""
         status: int = self.steps(("goto", url), ("status",))
         return status
 
     def click(self, selector: str) -> None:
-        """Click, as soon as that can be done."""
+        """Click an element as soon as it is ready."""
         self.at(selector, "click")
 
     def press(self, *keys: str) -> None:
-        """Press keys, wherever the focus is."""
+        """Press keys in the focused element."""
         for key in keys:
             self.steps(("keyboard",), ("press", key))
 
     def type(self, text: str) -> None:
-        """Type, wherever the focus is."""
+        """Type a text in the focused element."""
         self.steps(("keyboard",), ("type", text))
 
     def focus(self, selector: str) -> None:
-        """Focus an element by keyboard: Tab must reach it."""
+        """Focus an element, which must be focusable."""
         self.at(selector, "focus")
         assert self.focused(selector), f"{selector} takes no focus"
 
@@ -120,7 +120,7 @@ class Page:
         self.at(selector, "fill", text)
 
     def wait(self, selector: str, state: str = "visible") -> None:
-        """Wait until it is so."""
+        """Wait until an element has the state."""
         self.at(f"{selector} >> nth=0", "waitFor", {"state": state})
 
     def wait_plain(self, selector: str) -> None:
@@ -131,11 +131,11 @@ class Page:
         self.wait(selector)
 
     def text(self, selector: str) -> str:
-        """The text that is seen, with single spaces."""
+        """Return the visible text, with single spaces."""
         return " ".join(str(self.at(selector, "innerText")).split())
 
     def texts(self, selector: str) -> list[str]:
-        """The text of each of the elements."""
+        """Return the visible text of each match."""
         return [" ".join(text.split()) for text in self.at(selector, "allInnerTexts")]
 
     def count(self, selector: str) -> int:
@@ -156,7 +156,7 @@ class Page:
         return said
 
     def violations_in_both_schemes(self) -> list[Any]:
-        """What axe finds in light, and of colours in dark: its other rules look at none."""
+        """Return all violations in the light scheme, and color violations in the dark scheme."""
         found: list[Any] = []
         for scheme, rules in (("light", None), ("dark", COLOUR_RULES)):
             self.steps(("emulateMedia", {"colorScheme": scheme}))
@@ -175,7 +175,7 @@ def _cookies(url: str) -> Iterator[dict[str, object]]:
 
 @contextmanager
 def open_chromium() -> Iterator[Chromium]:
-    """A browser, closed in the end."""
+    """Start a browser, and close it at the end."""
     modules = Path(MODULES).resolve()
     path = f"{modules / '.bin'}{os.pathsep}{os.environ['PATH']}"
     node = shutil.which("node", path=path)
@@ -184,7 +184,7 @@ def open_chromium() -> Iterator[Chromium]:
         [node, DRIVER, modules, CHROMIUM],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # Chromium's own words on the machine
+        stderr=subprocess.DEVNULL,  # notes of Chromium about the machine
         encoding="utf-8",
     )
     with process:

@@ -1,4 +1,4 @@
-"""A browser, and boards that it looks at."""
+"""Fixtures for a browser and a board."""
 
 import shutil
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from browser.browsing import Chromium, open_chromium
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Chromium]:
-    """A browser of the module."""
+    """A browser for the whole module."""
     with open_chromium() as browser:
         yield browser
 
@@ -26,6 +26,6 @@ def root(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def board(root: Path) -> Iterator[BoardProcess]:
-    """A board on the project."""
+    """A running board of the project."""
     with board_process(root) as running:
         yield running

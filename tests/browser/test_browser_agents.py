@@ -1,4 +1,4 @@
-"""Agents at work in a browser: started by two keys, watched live, paused and stopped."""
+"""Agents in a browser: start with two keys, watch live, pause and stop."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +61,7 @@ def plain(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
 
 
 def reloaded(page: Page, selector: str) -> None:
-    """Load the page again until something is there."""
+    """Reload the page until an element appears."""
 
     def shown() -> bool:
         page.steps(("reload",))
@@ -70,7 +70,7 @@ def reloaded(page: Page, selector: str) -> None:
     until(shown)
 
 
-def test_a_loop_is_started_with_two_keys_and_watched_live(
+def test_two_keys_start_a_loop_that_the_page_shows_live(
     page: Page, project: LoopProject, tmp_path: Path
 ) -> None:
     page.press("g")
@@ -98,7 +98,7 @@ def test_a_loop_is_started_with_two_keys_and_watched_live(
     assert "$0.50" in page.text("#nights")
 
 
-def test_a_session_is_started_on_a_task_watched_and_stopped(
+def test_session_of_a_task_starts_is_shown_live_and_stops(
     page: Page, board: BoardProcess, project: LoopProject, tmp_path: Path
 ) -> None:
     page.go(f"{board.url}agents/start?task=1")
@@ -119,7 +119,7 @@ def test_a_session_is_started_on_a_task_watched_and_stopped(
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
 
 
-def test_an_agent_of_a_loop_is_stopped_on_its_card(page: Page, project: LoopProject) -> None:
+def test_button_on_a_card_stops_an_agent_of_a_loop(page: Page, project: LoopProject) -> None:
     page.press("g")
     page.wait("#dialog[open] [name=max_time]")
     page.fill("#dialog [name=max_time]", "9m")
@@ -135,7 +135,7 @@ def test_an_agent_of_a_loop_is_stopped_on_its_card(page: Page, project: LoopProj
     assert {1: "pending", 2: "pending"} == project.statuses()
 
 
-def test_a_refused_start_keeps_the_dialog_and_its_values(page: Page) -> None:
+def test_refused_start_keeps_the_dialog_and_its_values(page: Page) -> None:
     page.press("g")
     page.wait("#dialog[open] [name=max_time]")
     page.fill("#dialog [name=max_time]", "soon")
@@ -150,9 +150,7 @@ def test_a_refused_start_keeps_the_dialog_and_its_values(page: Page) -> None:
     ]
 
 
-def test_a_loop_is_started_paused_and_stopped_without_scripts(
-    plain: Page, project: LoopProject
-) -> None:
+def test_loop_starts_pauses_and_stops_without_javascript(plain: Page, project: LoopProject) -> None:
     plain.click("#now >> text=Start agents")
     plain.fill("[name=max_time]", "soon")
     plain.click("main .main")
@@ -171,7 +169,7 @@ def test_a_loop_is_started_paused_and_stopped_without_scripts(
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
 
 
-def test_axe_finds_nothing_and_nothing_scrolls_sideways(
+def test_pages_of_agents_are_accessible_and_fit_every_width(
     chromium: Chromium, board: BoardProcess, project: LoopProject
 ) -> None:
     with chromium.page(f"{board.url}agents") as page:

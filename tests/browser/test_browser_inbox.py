@@ -1,4 +1,4 @@
-"""The inbox on the morning after a night: by mouse, by keys, and without JavaScript."""
+"""The inbox after a night: by mouse, by keyboard, and without JavaScript."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,12 +36,12 @@ def statuses(root: Path, tasks: list[int]) -> list[str]:
 
 
 def shown(page: Page, task: int) -> None:
-    """Wait until a row is selected and its pane is there."""
+    """Wait until a row is selected and its pane is visible."""
     page.wait(f"#task-{task}.on")
     page.wait(f'#pane[data-shown="task-{task}"] .bar')
 
 
-def test_last_night_is_seen_without_a_click(page: Page) -> None:
+def test_inbox_opens_with_the_summary_of_the_night(page: Page) -> None:
     assert page.text("#night h1") == "Last night: 16 tasks done, 6 need you"
     words = page.text("#night p >> nth=0")
     assert words.startswith("26 sessions from 22:40 to 05:52 · $14.70 + 2 unknown of $40.00 ·")
@@ -53,13 +53,13 @@ def test_last_night_is_seen_without_a_click(page: Page) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_the_inbox_is_accessible_and_as_wide_as_the_window(page: Page, width: int) -> None:
+def test_inbox_is_accessible_and_fits_every_width(page: Page, width: int) -> None:
     page.resize(width, 900)
     assert not page.violations_in_both_schemes()
     assert not page.script("document.documentElement.scrollWidth - innerWidth")
 
 
-def test_twenty_drafts_are_kept_with_one_click(page: Page, root: Path) -> None:
+def test_one_click_keeps_twenty_drafts(page: Page, root: Path) -> None:
     page.click("button:has-text('Keep all 20')")
     page.wait("#group-draft", "detached")
     assert ["pending"] * 20 == statuses(root, DRAFTS)
@@ -68,7 +68,7 @@ def test_twenty_drafts_are_kept_with_one_click(page: Page, root: Path) -> None:
     assert ["draft"] * 20 == statuses(root, DRAFTS)
 
 
-def test_twenty_drafts_are_kept_or_dismissed_with_twenty_keys(
+def test_twenty_keys_keep_or_dismiss_twenty_drafts(
     chromium: Chromium, board: BoardProcess, root: Path
 ) -> None:
     for sql in TRIAGE:
@@ -84,7 +84,7 @@ def test_twenty_drafts_are_kept_or_dismissed_with_twenty_keys(
     assert ["skipped", "pending"] * 10 == statuses(root, DRAFTS)
 
 
-def test_unflagged_work_is_accepted_together(page: Page, root: Path) -> None:
+def test_one_key_accepts_all_unflagged_work(page: Page, root: Path) -> None:
     page.click("#task-13 a")
     page.press("Shift+A")
     page.wait("#task-13", "detached")
@@ -95,7 +95,7 @@ def test_unflagged_work_is_accepted_together(page: Page, root: Path) -> None:
     assert page.count("#group-review [data-row]") == 2
 
 
-def test_stuck_tasks_are_tried_again_together(page: Page, root: Path) -> None:
+def test_one_click_retries_all_stuck_tasks(page: Page, root: Path) -> None:
     page.click("button:has-text('Try all again')")
     page.wait("#group-stuck", "detached")
     assert ["pending"] * 4 == statuses(root, [9, LEFT, 19, 22])
@@ -103,14 +103,14 @@ def test_stuck_tasks_are_tried_again_together(page: Page, root: Path) -> None:
     assert page.script("document.title") == "(2) Inbox · Tidewatch"
 
 
-def test_checked_drafts_are_dismissed_together(page: Page, root: Path) -> None:
+def test_one_key_dismisses_the_checked_drafts(page: Page, root: Path) -> None:
     page.click("#task-42 a")
     page.press("Space", "Space", "x")
     page.wait("#task-42", "detached")
     assert ["draft", "skipped", "skipped", "draft"] == statuses(root, DRAFTS[:4])
 
 
-def test_a_change_by_an_agent_appears_and_the_selection_remains(page: Page, root: Path) -> None:
+def test_change_by_an_agent_appears_and_keeps_the_selection(page: Page, root: Path) -> None:
     page.click("#task-19 a")
     page.wait("#task-19.on")
     query(root, "UPDATE tasks SET status = 'blocked', blocked_by = 'no key' WHERE id = 39")
@@ -119,7 +119,7 @@ def test_a_change_by_an_agent_appears_and_the_selection_remains(page: Page, root
     assert page.count("#task-19.on") == 1
 
 
-def test_an_outdated_server_is_trouble_with_its_remedy(page: Page, root: Path) -> None:
+def test_edited_server_is_listed_with_the_command_to_fix_it(page: Page, root: Path) -> None:
     path = root / ".ralph" / "mcp" / "server.py"
     path.write_text(path.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
     page.wait("#trouble-server")
@@ -129,7 +129,7 @@ def test_an_outdated_server_is_trouble_with_its_remedy(page: Page, root: Path) -
     page.wait("#badge >> text=7")
 
 
-def test_without_javascript_items_open_and_groups_are_decided(
+def test_items_and_buttons_of_groups_work_without_javascript(
     chromium: Chromium, board: BoardProcess, root: Path
 ) -> None:
     with chromium.page(board.url, javaScriptEnabled=False) as page:

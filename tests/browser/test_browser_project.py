@@ -1,4 +1,4 @@
-"""The project's pages in a browser: by mouse, by keyboard, and without JavaScript."""
+"""The project pages in a browser: by mouse, by keyboard, and without JavaScript."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ COLUMNS = ("description", "conventions", "system_prompt")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with its environment, which is the user's, created once on a machine."""
+    """A project with servers and texts for its disciplines."""
     root = create_project(tmp_path_factory.mktemp("clicked") / "p")
     query(root, "UPDATE disciplines SET mcp_servers = ?", json.dumps(SERVERS))
     for column in COLUMNS:
@@ -44,7 +44,7 @@ def page(chromium: Chromium, board: BoardProcess, place: str) -> Iterator[Page]:
 
 @pytest.fixture
 def plain(chromium: Chromium, board: BoardProcess, place: str) -> Iterator[Page]:
-    """The page in a browser that runs no scripts."""
+    """The tested page, with JavaScript disabled."""
     with chromium.page(f"{board.url}{place}", javaScriptEnabled=False) as opened:
         yield opened
 
@@ -56,7 +56,7 @@ def place() -> str:
 
 
 def stored(root: Path, discipline: str) -> object:
-    """The servers that the database holds for a discipline."""
+    """Return the stored servers of a discipline."""
     ((text,),) = query(root, "SELECT mcp_servers FROM disciplines WHERE name = ?", discipline)
     return json.loads(text)
 
@@ -65,7 +65,7 @@ PAGES = ("", "/access", "/disciplines", "/disciplines/backend", "/health", "/edi
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_its_pages_are_accessible_and_as_wide_as_the_window(
+def test_project_pages_are_accessible_and_fit_every_width(
     page: Page, board: BoardProcess, width: int
 ) -> None:
     page.resize(width, 900)
@@ -79,13 +79,13 @@ def test_its_pages_are_accessible_and_as_wide_as_the_window(
     assert not page.violations_in_both_schemes()
 
 
-def test_its_tabs_lead_from_page_to_page(page: Page) -> None:
+def test_tabs_open_each_page(page: Page) -> None:
     for name in ("Access", "Disciplines", "Health", "Progress"):
         page.click(f".tabs a:text-is('{name}')")
         page.wait(f".tabs a[aria-current=page]:text-is('{name}')")
 
 
-def test_progress_follows_writes(root: Path, page: Page) -> None:
+def test_progress_updates_after_a_write(root: Path, page: Page) -> None:
     query(root, "UPDATE tasks SET status = 'blocked' WHERE id = 1")
     page.wait("#progress .share:has-text('1 blocked')")
 
@@ -93,7 +93,7 @@ def test_progress_follows_writes(root: Path, page: Page) -> None:
 class TestTitle:
     """The title and the description, in a dialog or on a page."""
 
-    def test_they_are_edited_in_a_dialog_by_keys(self, root: Path, page: Page) -> None:
+    def test_keys_edit_the_title_in_a_dialog(self, root: Path, page: Page) -> None:
         page.press("e")
         page.wait("dialog[open] [name=title]")
         assert page.focused("dialog [name=title]")
@@ -104,7 +104,7 @@ class TestTitle:
         assert [("Harbour",)] == query(root, "SELECT project_title FROM metadata")
         assert "changed title" in page.text("#said")
 
-    def test_of_two_who_edit_them_the_second_sees_both(self, root: Path, page: Page) -> None:
+    def test_second_editor_sees_both_titles_before_saving(self, root: Path, page: Page) -> None:
         page.press("e")
         page.fill("dialog [name=title]", "Mine")
         query(root, "UPDATE metadata SET project_title = 'Theirs'")
@@ -117,7 +117,7 @@ class TestTitle:
 
         assert [("Mine",)] == query(root, "SELECT project_title FROM metadata")
 
-    def test_without_scripts_a_page_has_the_form(self, root: Path, plain: Page) -> None:
+    def test_title_form_is_a_page_without_javascript(self, root: Path, plain: Page) -> None:
         plain.click("a:has-text('Edit')")
         plain.fill("[name=title]", "Plain")
         plain.click(".edit .main")
@@ -134,14 +134,14 @@ class TestGrid:
         """The tested page of the board."""
         return "project/access"
 
-    def test_pointing_at_a_cell_explains_it(self, page: Page) -> None:
+    def test_hovering_over_a_cell_explains_it(self, page: Page) -> None:
         cell = 'tr:has(th:has-text("set_task_status")) td[data-state="bound"]'
         page.at(f"{cell} >> nth=0", "hover")
 
         found = page.text("#explain")
         assert found.startswith("set_task_status bound task_execution sees set_task_status, where")
 
-    def test_arrows_lead_from_cell_to_cell_and_one_is_reached_by_tab(self, page: Page) -> None:
+    def test_arrows_move_between_cells_and_tab_reaches_only_one(self, page: Page) -> None:
         page.focus(".gridbox")
         page.press("Tab", "ArrowDown", "ArrowRight", "ArrowRight")
         row, column = page.script(
@@ -159,7 +159,7 @@ class TestGrid:
         page.press("Control+Home", "ArrowUp", "ArrowLeft")
         assert page.focused('tr:has(th:has-text("list_tasks")) td:nth-child(2)')
 
-    def test_another_discipline_is_chosen(self, root: Path, page: Page) -> None:
+    def test_choosing_a_discipline_shows_its_removed_tools(self, root: Path, page: Page) -> None:
         (root / ".ralph/ralphgen.toml").write_text(DISABLED, encoding="utf-8")
         page.at("#discipline", "selectOption", "backend")
         page.steps(("waitForURL", "**?discipline=backend"))
@@ -170,7 +170,7 @@ class TestGrid:
         assert "taken away by .ralph/ralphgen.toml" in page.text("#explain")
         assert page.script("location.search") == "?discipline=backend"
 
-    def test_without_scripts_a_button_shows_the_discipline(self, plain: Page) -> None:
+    def test_button_shows_the_discipline_without_javascript(self, plain: Page) -> None:
         plain.at("#discipline", "selectOption", "backend")
         plain.click("form:has(#discipline) button")
         plain.wait('#access header:has-text("as the discipline backend")')
@@ -189,7 +189,7 @@ class TestHealth:
         run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))")
         return root
 
-    def test_a_click_regenerates(self, stale: Path, page: Page) -> None:
+    def test_one_click_regenerates_the_server(self, stale: Path, page: Page) -> None:
         file = "details:has(.path:text-is('ralph/tasks.py'))"
         page.click(f"{file} summary")
         page.wait(f"{file} .diff .a")
@@ -199,7 +199,7 @@ class TestHealth:
 
         assert 0 == ralphgen("check", stale).returncode
 
-    def test_files_edited_by_hand_remain_and_are_named(self, root: Path, page: Page) -> None:
+    def test_regenerate_keeps_and_names_edited_files(self, root: Path, page: Page) -> None:
         policy = root / ".ralph/mcp/policy.py"
         policy.write_text("# mine\n", encoding="utf-8")
         page.wait("#drift .file:has-text('policy.py')")
@@ -209,14 +209,14 @@ class TestHealth:
         assert "policy.py" in page.text("#said")
         assert "# mine\n" == policy.read_text(encoding="utf-8")
 
-    def test_without_scripts_the_button_works(self, stale: Path, plain: Page) -> None:
+    def test_regenerate_works_without_javascript(self, stale: Path, plain: Page) -> None:
         plain.click("button:has-text('Regenerate')")
         plain.wait('#said [data-ok="true"]')
         plain.wait("#drift .verdict:has-text('up to date')")
 
         assert 0 == ralphgen("check", stale).returncode
 
-    def test_doctor_is_run(self, page: Page) -> None:
+    def test_button_runs_doctor(self, page: Page) -> None:
         page.focus("button:has-text('Run doctor')")
         page.press("Space")
         page.wait("#said .toast:has-text('no problems found')")
@@ -231,7 +231,7 @@ class TestDiscipline:
         """The tested page of the board."""
         return "project/disciplines/backend"
 
-    def test_servers_are_changed_added_and_saved(self, root: Path, page: Page) -> None:
+    def test_form_changes_adds_and_saves_servers(self, root: Path, page: Page) -> None:
         page.fill('[name="servers.0.command"]', "uvx")
         page.click(f'{FORM} [data-add="variable"][data-server="0"]')
         page.type("PORT")
@@ -255,7 +255,7 @@ class TestDiscipline:
         assert "s3cret-value" not in page.steps(("content",))
         assert 0 == ralphgen("check", root).returncode
 
-    def test_a_problem_is_shown_at_its_field_during_typing(self, page: Page) -> None:
+    def test_field_shows_its_problem_during_typing(self, page: Page) -> None:
         field = '[name="servers.0.name"]'
         page.fill(field, "ralph")
         page.wait(f'{field}[aria-invalid="true"]')
@@ -267,7 +267,7 @@ class TestDiscipline:
         page.wait(f"{field}:not([aria-invalid])")
         assert "" == page.at(f"#{described}", "textContent")
 
-    def test_a_refused_edit_keeps_the_typed_text(self, root: Path, page: Page) -> None:
+    def test_refused_edit_keeps_the_typed_text(self, root: Path, page: Page) -> None:
         page.fill('[name="servers.0.env.0.value"]', "typed-secret")
         page.fill('[name="disabled"]', "no_such_tool")
         page.focus(SAVE)
@@ -279,9 +279,7 @@ class TestDiscipline:
         assert "typed-secret" == page.value('[name="servers.0.env.0.value"]')
         assert SERVERS == stored(root, "backend")
 
-    def test_of_two_who_edit_its_words_the_second_sees_both_and_saves_once_more(
-        self, root: Path, page: Page
-    ) -> None:
+    def test_second_editor_sees_both_texts_and_saves_again(self, root: Path, page: Page) -> None:
         theirs = "conventions = 'Theirs', system_prompt = 'Theirs alone'"
         page.fill('[name="conventions"]', "Mine")
         page.fill('[name="description"]', "Mine alone")
@@ -300,7 +298,7 @@ class TestDiscipline:
         assert ("Theirs", "Theirs alone") == between[0][1:]
         assert [tuple(shown)] == query(root, sql)
 
-    def test_what_is_typed_survives_a_change_of_others(self, root: Path, page: Page) -> None:
+    def test_typed_text_survives_a_change_by_another_user(self, root: Path, page: Page) -> None:
         page.fill('[name="conventions"]', "Half a sen")
         query(root, "UPDATE disciplines SET description = 'Theirs' WHERE name = 'backend'")
         before = page.script("document.body.dataset.change")
@@ -308,7 +306,7 @@ class TestDiscipline:
 
         assert "Half a sen" == page.value('[name="conventions"]')
 
-    def test_a_server_and_a_variable_are_removed_by_keyboard(self, root: Path, page: Page) -> None:
+    def test_keys_remove_a_variable_and_a_server(self, root: Path, page: Page) -> None:
         page.focus('[aria-label="Remove KEY"]')
         page.press("Enter")
         page.focus(SAVE)
@@ -317,7 +315,7 @@ class TestDiscipline:
 
         assert [{**SERVERS[0], "env": {}}] == stored(root, "backend")
         remove = "fieldset:has([name='servers.0.was']) > .acts button[data-drop]"
-        page.steps(("waitForLoadState", "load"))  # by then its scripts have run
+        page.steps(("waitForLoadState", "load"))  # the scripts have run
         page.focus(remove)
         page.press("Enter")
         page.focus(SAVE)
@@ -326,7 +324,7 @@ class TestDiscipline:
 
         assert until(lambda: [] == stored(root, "backend"))
 
-    def test_without_scripts_there_is_room_for_one_more(self, root: Path, plain: Page) -> None:
+    def test_form_has_blank_fields_without_javascript(self, root: Path, plain: Page) -> None:
         plain.fill('[name="servers.1.name"]', "docs")
         plain.fill('[name="servers.1.command"]', "npx")
         plain.fill('[name="servers.0.env.1.name"]', "PORT")
@@ -337,7 +335,7 @@ class TestDiscipline:
         names = [server["name"] for server in json.loads(json.dumps(stored(root, "backend")))]
         assert ["db", "docs"] == names
 
-    def test_without_scripts_a_refusal_keeps_the_form(self, root: Path, plain: Page) -> None:
+    def test_refusal_keeps_the_form_without_javascript(self, root: Path, plain: Page) -> None:
         plain.fill('[name="servers.0.name"]', "a b")
         plain.click(SAVE)
         plain.wait("#wrong-0-name:has-text('use letters')")

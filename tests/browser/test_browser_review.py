@@ -1,4 +1,4 @@
-"""The review of a task in a browser: by keys from the inbox, on its own page, without scripts."""
+"""Review in a browser: by keys in the inbox, on the task page, and without JavaScript."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +20,7 @@ SIZES = ((1280, 900), (900, 900), (390, 800))
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project of a morning."""
+    """A project after a night."""
     return morning(tmp_path_factory.mktemp("reviewed") / "p")
 
 
@@ -35,7 +35,7 @@ def page(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
 
 @pytest.fixture
 def plain(chromium: Chromium, board: BoardProcess) -> Iterator[Page]:
-    """A page of a browser that runs no scripts."""
+    """A page with JavaScript disabled."""
     with chromium.page(board.url, javaScriptEnabled=False) as opened_page:
         yield opened_page
 
@@ -45,21 +45,21 @@ def reviews(root: Path) -> list[tuple[object, ...]]:
 
 
 def shown(page: Page, task: int) -> None:
-    """Wait until the pane of the inbox shows a task."""
+    """Wait until the inbox shows a task in its pane."""
     page.wait(f'#pane [data-task="/tasks/{task}"]')
 
 
 def select(page: Page, task: int) -> None:
-    """Select a task of the inbox, before its keys are counted."""
+    """Select a task in the inbox; the counts of keys start here."""
     page.wait("#pane [data-task]")
     page.click(f"#task-{task} a")
     shown(page, task)
 
 
 class TestByKeys:
-    """The jobs of the morning, each with its number of keys from the selected item."""
+    """The decisions of a morning, with the number of keys from the selected item."""
 
-    def test_finished_work_is_accepted_by_two_keys(self, page: Page, root: Path) -> None:
+    def test_two_keys_accept_finished_work(self, page: Page, root: Path) -> None:
         select(page, 12)
         page.press("j", "a")
         page.wait(".toast[data-ok=true]")
@@ -70,7 +70,7 @@ class TestByKeys:
         page.wait("#task-11")
         assert [] == reviews(root)
 
-    def test_it_is_sent_back_by_two_keys_and_a_note(self, page: Page, root: Path) -> None:
+    def test_two_keys_and_a_note_send_work_back(self, page: Page, root: Path) -> None:
         select(page, 11)
         page.press("s")
         page.wait("dialog textarea:focus")
@@ -79,7 +79,7 @@ class TestByKeys:
         page.wait("#task-11", "detached")
         assert [(11, "sent back", "Keep the old name")] == reviews(root)
 
-    def test_a_question_is_answered_by_two_keys_and_a_text(self, page: Page, root: Path) -> None:
+    def test_two_keys_and_a_text_answer_a_question(self, page: Page, root: Path) -> None:
         select(page, KINDS["question"])
         page.press("r")
         page.wait("#answer-14:focus")
@@ -88,7 +88,7 @@ class TestByKeys:
         page.wait("#task-14", "detached")
         assert [("LAT, as the register",)] == query(root, "SELECT answer FROM ralphgen_questions")
 
-    def test_a_question_is_answered_by_a_click_on_an_option(self, page: Page, root: Path) -> None:
+    def test_click_on_an_option_answers_a_question(self, page: Page, root: Path) -> None:
         select(page, KINDS["question"])
         page.click('#pane button[value="MLLW"]')
         page.wait("#task-14", "detached")
@@ -105,7 +105,7 @@ class TestByKeys:
             ("draft", "x", "skipped"),
         ],
     )
-    def test_every_other_item_is_decided_by_one_key(
+    def test_one_key_decides_every_other_kind_of_item(
         self, page: Page, root: Path, kind: str, key: str, status: str
     ) -> None:
         task = KINDS[kind]
@@ -114,7 +114,9 @@ class TestByKeys:
         page.wait(f"#task-{task}", "detached")
         assert [(status,)] == query(root, "SELECT status FROM tasks WHERE id = ?", task)
 
-    def test_a_note_and_the_selects_go_with_the_decision(self, page: Page, root: Path) -> None:
+    def test_decision_includes_the_note_and_the_selected_values(
+        self, page: Page, root: Path
+    ) -> None:
         select(page, KINDS["stuck"])
         page.fill("#note-19", "Use the new session store")
         page.press("Escape", "a")
@@ -126,16 +128,18 @@ class TestByKeys:
         page.wait("#task-41", "detached")
         assert [("high",)] == query(root, "SELECT priority FROM tasks WHERE id = 41")
 
-    def test_why_a_task_waits_is_told_with_links(self, page: Page, board: BoardProcess) -> None:
+    def test_page_of_a_waiting_task_names_the_task_it_waits_for(
+        self, page: Page, board: BoardProcess
+    ) -> None:
         page.go(f"{board.url}tasks/27")
         waits = "#22 Import berths from the harbour register (blocked)"
         assert waits in page.text("#review .fields >> nth=0")
 
 
 class TestLive:
-    """A pane stays as it is while it is read, and says when its task has changed."""
+    """An open pane does not change; it reports that its task has changed."""
 
-    def test_a_change_is_told_and_typed_text_stays(self, page: Page, root: Path) -> None:
+    def test_pane_reports_a_change_and_keeps_the_typed_text(self, page: Page, root: Path) -> None:
         select(page, KINDS["stuck"])
         page.fill("#note-19", "half a note")
         query(root, "UPDATE tasks SET title = 'Passkeys' WHERE id = 19")
@@ -145,15 +149,15 @@ class TestLive:
         page.click("#fresh a")
         page.wait("#pane h2 bdi:text('Passkeys')")
 
-    def test_renewed_leases_and_other_tasks_change_nothing(self, page: Page, root: Path) -> None:
+    def test_change_of_another_task_is_not_reported_in_the_pane(
+        self, page: Page, root: Path
+    ) -> None:
         select(page, KINDS["stuck"])
         query(root, "UPDATE tasks SET title = 'Other' WHERE id = 12")
         page.wait("#task-12 bdi:text('Other')")
         assert 0 == page.count("#fresh a")
 
-    def test_the_own_page_is_read_again_after_a_comment(
-        self, page: Page, board: BoardProcess
-    ) -> None:
+    def test_task_page_shows_a_new_comment(self, page: Page, board: BoardProcess) -> None:
         page.go(f"{board.url}tasks/27")
         page.press("m")
         page.wait("dialog textarea:focus")
@@ -162,18 +166,16 @@ class TestLive:
         page.wait("#activity strong:text('old')")
         assert 0 == page.count("#fresh a")
 
-    def test_the_own_page_leads_to_its_neighbours_by_keys(
-        self, page: Page, board: BoardProcess
-    ) -> None:
+    def test_keys_on_a_task_page_open_its_neighbors(self, page: Page, board: BoardProcess) -> None:
         page.go(f"{board.url}tasks/17")
         assert page.text("[data-place]").startswith("2 of ")
         page.press("k")
         page.wait('[data-task="/tasks/14"]')
-        page.steps(("waitForLoadState", "load"))  # its keys work once its script has run
+        page.steps(("waitForLoadState", "load"))  # the keys need its script
         page.press("j")
         page.wait('[data-task="/tasks/17"]')
 
-    def test_a_large_diff_and_earlier_activity_come_into_their_places(
+    def test_task_page_loads_a_large_diff_and_earlier_activity(
         self, page: Page, root: Path, board: BoardProcess
     ) -> None:
         (root / "large.txt").write_text("0123456789\n" * (LARGE // 10 + 1), encoding="utf-8")
@@ -195,9 +197,9 @@ class TestLive:
 
 
 class TestWithoutScripts:
-    """The same by forms and links alone."""
+    """Decisions by forms and links alone."""
 
-    def test_work_is_accepted_and_a_question_answered(
+    def test_buttons_accept_work_and_answer_a_question(
         self, plain: Page, board: BoardProcess, root: Path
     ) -> None:
         plain.go(f"{board.url}tasks/11")
@@ -209,7 +211,7 @@ class TestWithoutScripts:
         plain.wait(".toast[data-ok=true]")
         assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 14")
 
-    def test_a_draft_is_kept_with_its_priority(
+    def test_kept_draft_has_the_selected_priority(
         self, plain: Page, board: BoardProcess, root: Path
     ) -> None:
         plain.go(f"{board.url}tasks/41")
@@ -222,7 +224,7 @@ class TestWithoutScripts:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_axe_finds_nothing_and_nothing_scrolls_sideways(
+def test_task_page_is_accessible_and_fits_every_width(
     page: Page, board: BoardProcess, kind: str
 ) -> None:
     for width, height in SIZES:
@@ -232,7 +234,7 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
         assert page.script("document.documentElement.scrollWidth <= innerWidth"), width
 
 
-DIALOGS = {  # by the beginning of the heading: an address, and the keys from there
+DIALOGS = {  # start of the heading: address, then the keys to press
     "Send back #11": ("tasks/11", "s"),
     "Undo the work on #11": ("tasks/11", "u"),
     "Edit #27": ("tasks/27", "e"),
@@ -246,7 +248,7 @@ DIALOGS = {  # by the beginning of the heading: an address, and the keys from th
 
 
 @pytest.mark.parametrize("heading", DIALOGS)
-def test_axe_finds_nothing_in_an_open_dialog(
+def test_open_dialog_is_accessible_and_fits_every_width(
     chromium: Chromium, board: BoardProcess, heading: str
 ) -> None:
     address, *keys = DIALOGS[heading]
@@ -266,7 +268,7 @@ def test_axe_finds_nothing_in_an_open_dialog(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_axe_finds_nothing_in_a_pane_of_the_inbox(page: Page, kind: str) -> None:
+def test_inbox_pane_is_accessible_and_fits_every_width(page: Page, kind: str) -> None:
     if kind != "other":
         select(page, KINDS[kind])
     else:
@@ -279,12 +281,14 @@ def test_axe_finds_nothing_in_a_pane_of_the_inbox(page: Page, kind: str) -> None
         assert page.script("document.documentElement.scrollWidth <= innerWidth"), width
 
 
-def test_a_task_that_an_agent_left_says_so(page: Page, board: BoardProcess) -> None:
+def test_page_of_a_stale_task_reports_that_its_agent_is_gone(
+    page: Page, board: BoardProcess
+) -> None:
     page.go(f"{board.url}tasks/{LEFT}")
     assert "Its agent is gone" in page.text("#review")
 
 
-def test_work_is_undone_by_two_keys_and_the_page_shows_it(page: Page, root: Path) -> None:
+def test_two_keys_undo_the_work_of_a_task(page: Page, root: Path) -> None:
     select(page, 38)
     page.press("u")
     page.wait("dialog button.main:focus")

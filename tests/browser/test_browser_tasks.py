@@ -1,4 +1,4 @@
-"""The list of tasks in a browser: order, reasons, columns and new tasks, with counted keys."""
+"""The list of tasks in a browser: order, reasons, columns and new tasks."""
 
 import shutil
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def root(made: Path, tmp_path: Path) -> Path:
-    """A copy of the project, whose checks the user trusts."""
+    """A copy of the project with trusted checks."""
     copy = made_here(shutil.copytree(made, tmp_path / "p"))
     add_to_record(copy, [item.digest for item in check_items(read_settings(copy).done)])
     return copy
@@ -35,19 +35,19 @@ def root(made: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def page(board: BoardProcess, chromium: Chromium) -> Iterator[Page]:
-    """The inbox, as a morning begins; no script may fail."""
+    """The inbox after a night; no script may fail."""
     with chromium.page(board.url) as found:
         yield found
         assert [] == [one for one in found.said() if "status of 400" not in one]
 
 
 def order(page: Page) -> list[str]:
-    """The next tasks in the order of the list."""
+    """Return the IDs of the next tasks, in the order of the list."""
     return page.texts(f"{NEXT} .id")
 
 
 def open_tasks(page: Page) -> None:
-    """Go to the list with one click."""
+    """Open the list with one click."""
     page.click("nav a:has-text('Tasks')")
     page.wait(f"{NEXT}.on")
 
@@ -62,9 +62,9 @@ def status_of(root: Path, task: int) -> str:
 
 
 class TestOrder:
-    """The user decides what agents take next."""
+    """The user changes the order of the next tasks."""
 
-    def test_the_third_task_becomes_the_first_with_four_keys(self, page: Page, root: Path) -> None:
+    def test_keys_move_the_third_task_to_the_front(self, page: Page, root: Path) -> None:
         open_tasks(page)
         first, second, third, fourth = order(page)
         page.press("j", "j", "t")
@@ -76,7 +76,7 @@ class TestOrder:
         page.wait(f"{NEXT}:first-child .id:text-is('{first}')")
         assert [] == order_of(root)
 
-    def test_fast_keys_move_a_task_step_by_step(self, page: Page, root: Path) -> None:
+    def test_repeated_keys_move_a_task_step_by_step(self, page: Page, root: Path) -> None:
         open_tasks(page)
         first, second, third, fourth = order(page)
         page.press("Alt+ArrowDown", "Alt+ArrowDown", "Alt+ArrowDown")
@@ -90,7 +90,7 @@ class TestOrder:
         assert [second, third, first, fourth] == order(page)
         assert [int(one[1:]) for one in (second, third, first)] == order_of(root)[:3]
 
-    def test_the_order_changes_by_mouse_and_on_a_phone(
+    def test_button_changes_the_order_on_a_phone(
         self, board: BoardProcess, chromium: Chromium, root: Path
     ) -> None:
         with chromium.page(f"{board.url}tasks", **PHONE) as page:
@@ -102,7 +102,7 @@ class TestOrder:
             assert second == order(page)[0]
             assert int(second[1:]) == order_of(root)[0]
 
-    def test_the_order_changes_without_javascript(
+    def test_order_changes_without_javascript(
         self, board: BoardProcess, chromium: Chromium
     ) -> None:
         with chromium.page(f"{board.url}tasks", **WITHOUT) as page:
@@ -117,15 +117,15 @@ class TestOrder:
 
 
 class TestReading:
-    """The list answers questions without further pages."""
+    """Reading needs no other page than the list."""
 
-    def test_one_click_shows_why_a_task_is_not_ready(self, page: Page) -> None:
+    def test_list_shows_why_a_task_is_not_ready(self, page: Page) -> None:
         open_tasks(page)
 
         row = page.text("#task-27")
         assert "waits for #22 Import berths from the harbour register" in row
 
-    def test_filters_change_list_and_address_in_place(self, page: Page) -> None:
+    def test_filters_change_the_list_and_the_address_in_place(self, page: Page) -> None:
         open_tasks(page)
         page.script("document.body.dataset.same = 'yes'")
         page.at(".tools select[name=feature]", "selectOption", "berths")
@@ -141,7 +141,7 @@ class TestReading:
         page.wait(f"{NEXT}.on")
         assert page.script("location.search") == ""
 
-    def test_more_rows_are_shown_in_place(self, page: Page, root: Path) -> None:
+    def test_link_shows_more_rows_in_place(self, page: Page, root: Path) -> None:
         rows = ", ".join(
             f"({task}, 'berths', 'docs', 'Old {task}', 'done')" for task in range(1001, 1120)
         )
@@ -154,7 +154,9 @@ class TestReading:
         assert "?state=done" in page.script("location.href")
         assert 0 == page.count(NEXT)
 
-    def test_changes_of_agents_appear_and_the_selection_stays(self, page: Page, root: Path) -> None:
+    def test_change_by_an_agent_appears_and_keeps_the_selection(
+        self, page: Page, root: Path
+    ) -> None:
         open_tasks(page)
         page.press("j")
         chosen = page.text(f"{NEXT}.on .id")
@@ -165,11 +167,9 @@ class TestReading:
 
 
 class TestColumns:
-    """A tile is dropped on another column."""
+    """The board layout, with a column for each group."""
 
-    def test_a_tile_that_is_dropped_has_the_status_of_its_column(
-        self, page: Page, root: Path
-    ) -> None:
+    def test_dropped_tile_takes_the_status_of_its_column(self, page: Page, root: Path) -> None:
         open_tasks(page)
         page.click("button:has-text('Board')")
         page.wait("#group-drafts .tile")
@@ -187,7 +187,7 @@ class TestColumns:
 
         assert "blocked" == status_of(root, 41)
 
-    def test_done_without_proof_asks_for_a_reason_and_cancel_returns_the_tile(
+    def test_drop_on_done_asks_for_a_reason_if_the_task_is_not_proved(
         self, page: Page, root: Path
     ) -> None:
         page.go(f"{page.script('location.origin')}/tasks?layout=board")
@@ -203,7 +203,7 @@ class TestColumns:
 
         assert "done" == status_of(root, 24)
 
-    def test_a_status_is_set_by_key(self, page: Page, root: Path) -> None:
+    def test_key_sets_the_status(self, page: Page, root: Path) -> None:
         open_tasks(page)
         task = int(page.text(f"{NEXT}.on .id")[1:])
         page.press("d")
@@ -216,9 +216,9 @@ class TestColumns:
 
 
 class TestNewTasks:
-    """A line adds a task."""
+    """Tasks added from one line of text."""
 
-    def test_c_adds_tasks_from_lines(self, page: Page, root: Path) -> None:
+    def test_key_opens_the_line_that_adds_a_task(self, page: Page, root: Path) -> None:
         open_tasks(page)
         page.press("c")
         page.type("Ring the bell #alerts @docs !high")
@@ -235,7 +235,7 @@ class TestNewTasks:
         page.wait("#said [role=alert]:has-text('Nothing was changed')")
         assert "A second one #nothing" == page.value("[data-quick]")
 
-    def test_lines_and_filters_work_without_javascript(
+    def test_new_task_and_filters_work_without_javascript(
         self, board: BoardProcess, chromium: Chromium
     ) -> None:
         with chromium.page(f"{board.url}tasks", **WITHOUT) as page:
@@ -253,7 +253,7 @@ class TestNewTasks:
 
 @pytest.mark.parametrize("width", [1280, 900, 390])
 @pytest.mark.parametrize("layout", ["", "?layout=board"])
-def test_every_width_is_accessible_and_fits(
+def test_list_is_accessible_and_fits_every_width(
     board: BoardProcess, chromium: Chromium, width: int, layout: str
 ) -> None:
     with chromium.page(f"{board.url}tasks{layout}") as page:

@@ -1,4 +1,4 @@
-"""A project in the middle of its work, for the board's pages of tasks, sessions and loops."""
+"""A project with unfinished work, for the task, session and loop pages of the board."""
 
 import json
 import os
@@ -31,7 +31,7 @@ LOOP = {
 
 
 def project_at_work(folder: Path) -> Path:
-    """Create a project in a folder with past and current work of agents."""
+    """Create a project with past and current work of agents."""
     root = initialized(folder, "--kit", "dela")
     learnings = json.dumps(
         [{"text": "Prices are in cents.", "source": "agent", "created": "2026-11-20T10:00:00Z"}]
@@ -172,7 +172,7 @@ def _events(*, ended: bool) -> Iterator[dict[str, object]]:
 
 @contextmanager
 def at_work(root: Path) -> Iterator[None]:
-    """Mark a loop and the agent of a session as running, as far as this process can."""
+    """Mark a loop and the agent of a session as running."""
     begin = f"{json.dumps(_start())}\n".encode()
     path = root / SESSIONS / "loop-20261121T090000Z-00bb.jsonl"
     with launched_in(root / SESSIONS / LIVE), closing(HeldFile(path, begin)) as loop:
