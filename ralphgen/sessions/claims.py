@@ -380,16 +380,19 @@ def release_claim(
     try:
         project = claim.project
         with writing_tasks(project.root, project.schema) as (database, tables):
-            return assignment.end_claim(
-                database,
-                tables,
-                claim.session_id,
-                claim.task,
-                f"{ended} {comment}".strip(),
-                attempts=attempts or project.settings.loop.attempts,
-                counts=outcome not in NO_ATTEMPT,
-                reopens=reopens,
-                reason=reason,
+            most = attempts or project.settings.loop.attempts
+            return database.writing(
+                lambda: assignment.end_claim(
+                    database,
+                    tables,
+                    claim.session_id,
+                    claim.task,
+                    f"{ended} {comment}".strip(),
+                    attempts=most,
+                    counts=outcome not in NO_ATTEMPT,
+                    reopens=reopens,
+                    reason=reason,
+                )
             )
     except LockedError:  # its next session takes the task over
         raise

@@ -80,7 +80,6 @@ _HELD = (
     "SELECT count(*) FROM ralphgen_claims AS claim JOIN ralphgen_sessions AS own "
     "ON own.id = claim.session WHERE own.worker = ?"
 )
-_ENDED = "SELECT id FROM ralphgen_sessions WHERE task_id = ? AND ended IS NOT NULL AND worker <> ''"
 _LEFT = (
     "SELECT own.id, own.task_id FROM ralphgen_claims AS claim JOIN ralphgen_sessions AS own "
     "ON own.id = claim.session WHERE own.worker IS NOT NULL AND claim.expires <= ?"
@@ -191,6 +190,11 @@ class Fleet:
             open_session(database, session, facts)
             return session
 
+        def revoke(lost: str) -> None:
+            row = database.reading(lambda: call.session_row(lost))
+            if row and row["worker"]:
+                self._revoke(lost)
+
         known = database.writing(lambda: call.session_row(session))
         if known is None:
             wanted = TaskFilter(behind=skipped)
@@ -198,13 +202,11 @@ class Fleet:
             self._reopen_unqueued_tasks(call)
             taken, is_full = None, database.reading(lambda: len(waiting(database))) >= MOST_WAITING
             if not is_full:
-                taken = claim_next(database, tables, wanted, name, self._lease, self._attempts)
+                limits = (self._lease, self._attempts)
+                taken = claim_next(database, tables, wanted, name, *limits, revoke)
             if taken is None:
                 running = database.reading(lambda: len(live_claims(database)))
                 return {"task": None, "running": running + is_full}
-            task = taken[0]
-            for (left,) in database.reading(lambda: database.rows(_ENDED, [task])):
-                self._revoke(left)
         found = database.writing(lambda: call.own(session))
         claim = database.writing(
             lambda: self._claim_without_process(call, session, found["task_id"])
@@ -222,8 +224,7 @@ class Fleet:
             rows = database.rows(_LEFT, [moment()])
             return [row for row in rows if call.status(row[1]) == DONE]
 
-        for session, task in database.reading(unqueued_rows):
-            self._revoke(session)  # first: no later start finds a session whose claim has ended
+        def end(session: str, task: int) -> None:
             status = end_claim(
                 *(database, call.workspace.tables, session, task, NOT_ENTERED),
                 attempts=self._attempts,
@@ -231,8 +232,11 @@ class Fleet:
                 reopens=True,
             )
             if status != DONE:
-                facts = {"ended": moment(), "outcome": "failed"}
-                database.writing(partial(close_session, database, session, facts))
+                close_session(database, session, {"ended": moment(), "outcome": "failed"})
+
+        for session, task in database.reading(unqueued_rows):
+            self._revoke(session)  # first: no later start finds a session whose claim has ended
+            database.writing(partial(end, session, task))
 
     def _session(
         self, call: WorkerCall, row: Facts, claim: Claim, recipe: str, brief: Mapping[str, Any]
@@ -604,16 +608,20 @@ class Fleet:
         if row["ended"] is not None:
             return {"status": call.database.reading(lambda: call.status(row["task_id"]))}
         text = f'The session "{session}" ended: {outcome}. {comment}'.strip()
-        status = end_claim(
-            *(call.database, call.workspace.tables, session, row["task_id"], text),
-            attempts=self._attempts,
-            counts=outcome not in NO_ATTEMPT,
-            reopens=outcome != DONE,
-        )
-        facts = {"ended": moment(), "outcome": outcome, **usage}
+        facts = {"outcome": outcome, **usage}
         facts |= {"model": model} if model else {}
-        call.database.writing(lambda: close_session(call.database, session, facts))
-        return {"status": status}
+
+        def end() -> str | None:
+            status = end_claim(
+                *(call.database, call.workspace.tables, session, row["task_id"], text),
+                attempts=self._attempts,
+                counts=outcome not in NO_ATTEMPT,
+                reopens=outcome != DONE,
+            )
+            close_session(call.database, session, {"ended": moment(), **facts})
+            return status
+
+        return {"status": call.database.writing(end)}
 
     def _claim_without_process(self, call: WorkerCall, session: str, task: int) -> Claim:
         """Return the claim of a session, which no process holds; raises `HttpError` without it."""

@@ -65,25 +65,31 @@ def claim_next(
     name: Callable[[int], str],
     lease: float,
     attempts: int,
+    revoke: Callable[[str], None] | None = None,
 ) -> tuple[int, str, int] | None:
     """Claim the next task; return it, its session and the token, or None if none is ready.
 
     `name` returns the id of a session on a task. A task that so many `attempts` have left is
     blocked instead. The order is computed before the transaction, so that no writer waits for it,
-    and each task is checked again when it is claimed.
+    and each task is checked again when it is claimed. After each transaction, `revoke` gets the
+    sessions that have lost their claim.
     """
     seen: list[int] = []
+    lost: list[str] = []
     while candidates := database.reading(lambda: next_tasks(database, tables, wanted)):
         if candidates == seen:
             break
         seen = candidates
 
         def work(candidates: list[int] = candidates) -> tuple[int, str, int] | None:
+            lost.clear()
             for task in candidates:
                 old = claim_of(database, task)
                 status = _free_status(database, tables, task, old)
                 if not status:
                     continue
+                if old is not None and old.session:
+                    lost.append(old.session)
                 if old is not None and old.session and old.attempts + 1 >= attempts:
                     _give_up(database, tables, old, attempts)
                     continue
@@ -93,6 +99,9 @@ def claim_next(
             return None
 
         taken = database.writing(work)
+        if revoke is not None:
+            for session in lost:
+                revoke(session)
         if taken is not None:
             return taken
     return None
@@ -114,28 +123,25 @@ def end_claim(
 
     A task in progress becomes pending, with a `comment`, and if it `reopens` also a done one. If it
     `counts`, that was an attempt, and the last of so many `attempts` leaves the task blocked. With
-    a `reason` it is blocked for that reason. A session without the claim changes nothing.
+    a `reason` it is blocked for that reason. A session without the claim changes nothing. The
+    caller is in a transaction.
     """
-
-    def work() -> str | None:
-        row = database.row(tables.tasks.select(["status"], "WHERE id = ?"), [task])
-        status = None if row is None else str(row[0])
-        if not release(database, task, session) or status is None:
-            return status
-        if status in CLOSED and not (reopens and status == DONE):
-            return status
-        _journal(database, session, task, "give_back")
-        made = add_attempt(database, task) if counts else 0
-        if reason or made >= attempts:
-            why = reason or _all_ended(database, session, task, made)
-            return _block(database, tables, session, task, status, why, comment)
-        if status == IN_PROGRESS or reopens:
-            _set_status(database, tables, task, status, PENDING)
-            _comment(database, tables, session, task, comment)
-            return PENDING
+    row = database.row(tables.tasks.select(["status"], "WHERE id = ?"), [task])
+    status = None if row is None else str(row[0])
+    if not release(database, task, session) or status is None:
         return status
-
-    return database.writing(work)
+    if status in CLOSED and not (reopens and status == DONE):
+        return status
+    _journal(database, session, task, "give_back")
+    made = add_attempt(database, task) if counts else 0
+    if reason or made >= attempts:
+        why = reason or _all_ended(database, session, task, made)
+        return _block(database, tables, session, task, status, why, comment)
+    if status == IN_PROGRESS or reopens:
+        _set_status(database, tables, task, status, PENDING)
+        _comment(database, tables, session, task, comment)
+        return PENDING
+    return status
 
 
 def return_merge(
@@ -149,7 +155,7 @@ def return_merge(
     tail: str = "",
     reason: str = "",
 ) -> bool:
-    """Return work of the merge queue, and make its task pending; return False if it waits no more.
+    """Return work of the merge queue, and make its task pending; False if it no longer waits.
 
     The task gets a comment with `why` and the end of the output `tail`, and with a `reason` it is
     blocked. `runner` is who runs the queue. The caller is in a transaction.

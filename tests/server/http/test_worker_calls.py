@@ -247,6 +247,41 @@ def test_token_of_an_ended_session_opens_nothing(server: HttpServer) -> None:
     assert until(lambda: server.call(own, "get_task")[0] == 401)
 
 
+def test_token_of_a_lost_session_opens_nothing(server: HttpServer) -> None:
+    """Neither if another session takes its task over, nor if the task is blocked instead."""
+    root, token = server.root, added(server.root, "mac-2")
+    lapse = "UPDATE ralphgen_claims SET expires = '2020-02-10T00:00:00.000Z' WHERE task_id = 1"
+    first = take(server, token, "one")["token"]
+    query(root, lapse)
+    second = take(server, token, "two")
+    assert 1 == second["task"]
+    assert until(lambda: server.call(first, "get_task")[0] == 401)
+    assert 200 == server.call(second["token"], "get_task")[0]
+
+    query(root, lapse)
+    assert 1 != take(server, token, "three")["task"]
+    assert [("blocked",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
+    assert until(lambda: server.call(second["token"], "get_task")[0] == 401)
+    call(server, token, "end", session="two", outcome="open")
+    assert 401 == server.call(second["token"], "get_task")[0]
+
+
+def test_end_of_a_session_and_of_its_claim_are_recorded_together(server: HttpServer) -> None:
+    root, token = server.root, added(server.root, "mac-2")
+    take(server, token, "one")
+    task = take(server, token, "two")["task"]
+    call(server, token, "end", session="one", outcome="failed")
+    query(root, "CREATE UNIQUE INDEX one_failed ON ralphgen_sessions (outcome)")
+    body = {"session": "two", "outcome": "failed"}
+
+    assert 503 == sent(server, token, "end", body)[0]
+    held = f"SELECT session FROM ralphgen_claims WHERE task_id = {task}"
+    assert [("two",)] == query(root, held)
+    query(root, "DROP INDEX one_failed")
+    assert {"status": "pending"} == call(server, token, "end", **body)
+    assert [] == query(root, "SELECT 1 FROM ralphgen_sessions WHERE ended IS NULL")
+
+
 def test_revoked_worker_loses_the_tokens_of_sessions_that_have_ended(server: HttpServer) -> None:
     """Also of a session without a row, whose token the worker's token has brought about."""
     token = added(server.root, "mac-2")
