@@ -365,7 +365,8 @@ class HttpApp:
             self._bearer.token_of(headers[b"authorization"])  # it may have ended during the call
         except HttpError as error:
             if error.status < FAILED:  # without the list, the answer is still true
-                raise
+                text = f"{error.text}; the call may have been carried out"
+                raise HttpError(error.status, text, **error.headers) from error
         await exchange.answer(200, line)
 
 

@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -19,11 +20,12 @@ from http_servers import (
     serving,
     token,
 )
-from lifelines import until
+from lifelines import PATIENCE, until
 from loop_projects import is_running
 from wire import running
 
 from ralphgen.emit.workflows import regenerate
+from ralphgen.runtime.engine.sqlite.revocations import revoke
 
 pytestmark = pytest.mark.slow
 
@@ -47,8 +49,18 @@ def hang(project: Project) -> str:
     part.rename(Path(project.root, "pids"))
     time.sleep(300)
     return ""
+
+
+def wait(project: Project) -> str:
+    """Wait for a file, then write another one."""
+    Path(project.root, "waits").touch()
+    while not Path(project.root, "go").exists():
+        time.sleep(0.01)
+    Path(project.root, "written").touch()
+    return ""
 '''
 CALL = {"name": "hang", "arguments": {}}
+WAIT = ("tools/call", {"name": "wait", "arguments": {}})
 
 
 @pytest.fixture(scope="module")
@@ -140,3 +152,18 @@ def test_no_call_is_a_task_of_the_protocol_over_http(server: HttpServer) -> None
     assert "io.modelcontextprotocol/tasks" in there
     assert "io.modelcontextprotocol/tasks" not in here
     assert -32601 == json.loads(refused)["error"]["code"]
+
+
+def test_answer_to_an_ended_session_notes_that_the_call_may_have_been_carried_out(
+    server: HttpServer,
+) -> None:
+    own = token(server.root, jti="ended")
+    with ThreadPoolExecutor() as pool:
+        calling = pool.submit(server.ask, body=message(*WAIT), headers=headers(own))
+        assert until((server.root / "waits").exists)
+        revoke(str(server.root / ".ralph/db/ralph.db"), "ended")
+        (server.root / "go").touch()
+        status, body, _ = calling.result(PATIENCE)
+
+    assert (server.root / "written").exists()
+    assert (401, True) == (status, b"may have been carried out" in body)
