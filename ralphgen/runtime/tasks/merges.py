@@ -156,7 +156,7 @@ def enter(
 def claim_landing(database: Database, commits: Mapping[int, str], batch: int) -> bool:
     """Record the merge commits of waiting entries before the branch moves to the last one.
 
-    Returns False if one of them waits no more. Nothing is recorded then.
+    Returns False if one of them no longer waits. Nothing is recorded then.
     """
     sql = "UPDATE ralphgen_merges SET landing = ?, batch = ? WHERE number = ? AND state = 'waiting'"
     values = [[commit, batch, number] for number, commit in sorted(commits.items())]
@@ -175,7 +175,10 @@ def release_landing(database: Database, numbers: Iterable[int]) -> None:
     gone = {name for (name,) in database.rows(revoked)}
     released = {*numbers}
     for number in released:
-        sql = "UPDATE ralphgen_merges SET landing = NULL WHERE number = ? AND state = 'waiting'"
+        sql = (
+            "UPDATE ralphgen_merges SET landing = NULL, batch = NULL "
+            "WHERE number = ? AND state = 'waiting'"
+        )
         database.change(sql, [number])
     for one in waiting(database):
         if one.number in released and one.worker in gone:

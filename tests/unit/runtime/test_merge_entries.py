@@ -113,7 +113,7 @@ def test_entries_are_claimed_for_landing_together_and_not_dropped_then(root: Pat
     write(root, lambda one: claims.drop_merge_of(one, 2, "why"))
     assert not claim()
     with open_database(root) as database:
-        assert [(None,), (None,)] == database.rows("SELECT landing FROM ralphgen_merges")
+        assert [(None, None), (None, None)] == database.rows(sql)
     assert [first] == waiting(root)
 
 
