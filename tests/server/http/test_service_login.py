@@ -94,10 +94,15 @@ def test_sessions_ended_by_the_user_are_ended(server: HttpServer, project: Engin
         "TRUNCATE tasks",
         "ALTER TABLE tasks DISABLE TRIGGER ralphgen_record",
         "CREATE TABLE more (id integer)",
-        "DO $$ BEGIN EXECUTE format('SET ROLE %I', ralphgen_role('manual')); END $$",
         "DROP TABLE risks",
     ],
 )
 def test_its_login_owns_nothing(login: str, sql: str) -> None:
     with psycopg.connect(login) as connection, pytest.raises(psycopg.Error, match=r"denied|owner"):
         connection.execute(sql.encode())
+
+
+def test_its_login_cannot_take_the_role_of_a_recipe(project: EngineProject, login: str) -> None:
+    ((role,),) = run(project.dsn, "SELECT ralphgen_role('manual')")
+    with psycopg.connect(login) as connection, pytest.raises(psycopg.Error, match="set role"):
+        connection.execute(f'SET ROLE "{role}"'.encode())
