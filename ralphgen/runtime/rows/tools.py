@@ -39,10 +39,6 @@ if TYPE_CHECKING:
         session: Session
         tool: str
 
-        @property
-        def hidden(self) -> Sequence[str]:
-            """The columns that no tool may show, each "table.column"."""
-
         def snapshot(self, work: Callable[[], Result]) -> Result:
             """Return `work()`, run on one state of the database."""
 
@@ -74,7 +70,7 @@ def require_references(rows: Rows, table: RowTable, values: Mapping[str, Any]) -
             named = ", ".join(f'"{name}" is {shortened(value)}' for name, value in own.items())
             theirs = [column for _, column in pairs]
             there = ""
-            if not any(_is_hidden(rows, parent, column) for column in theirs):
+            if not any(_is_hidden(database, parent, column) for column in theirs):
                 there = _what_there_is(database, parent, theirs, wanted)
             raise ToolError(f'{named}, but there is no such row of "{parent}"{there}')
 
@@ -99,7 +95,7 @@ def refuse_needed(rows: Rows, table: RowTable, key: Sequence[Any], *, is_bound: 
             values += key
         sql = f"SELECT COUNT(*) FROM {quoted(child)} WHERE {where}"
         (count,) = database.row(sql, values) or (0,)
-        if count and any(_is_hidden(rows, child, column) for column, _ in pairs):
+        if count and any(_is_hidden(database, child, column) for column, _ in pairs):
             raise ToolError(f"this {table.words} cannot be deleted: another row refers to it")
         if count:
             told = (
@@ -112,10 +108,10 @@ def refuse_needed(rows: Rows, table: RowTable, key: Sequence[Any], *, is_bound: 
             )
 
 
-def _is_hidden(rows: Rows, table: str, column: str) -> bool:
+def _is_hidden(database: Database, table: str, column: str) -> bool:
     """Return whether a column of another table is hidden."""
     name = f"{table}.{column}".lower()
-    return name in map(str.lower, rows.hidden) or name.startswith(PREFIX)
+    return name in database.hidden or name.startswith(PREFIX)
 
 
 def _field(table: RowTable, column: str) -> str:
