@@ -13,7 +13,7 @@ from ralphgen.project.root import FOLDER
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.work_tree import mapped_files
 from ralphgen.runtime.session import DEFAULT_FILE
-from ralphgen.runtime.tasks.status import Look, checks_for, refused_files
+from ralphgen.runtime.tasks.status import Look, checks_for, quoted_names, refused_files
 
 RUN_CHECKS = "run_checks"
 REPORTED = ("exit_code", "seconds", "started", "tail")
@@ -156,7 +156,8 @@ def checked_files(
         look = look_at_tree(workspace, for_run=True)
         reasons = refused_files(look)
         if mapped := mapped_files(look.work_tree, look.stamps):
-            reasons.append(f"another program has these files mapped to its memory: {mapped}")
+            text = "another program has these files open for writing or mapped into its memory"
+            reasons.append(f"{text}: {quoted_names(mapped)}")
         if reasons:
             return {"passed": False, "checks": [], "not_proved": ". ".join(reasons)}
         run = GateRun(workspace, 0, checks)

@@ -520,7 +520,7 @@ def refused_files(look: Look) -> list[str]:
     if look.unlisted:
         text = (
             "a proof does not cover unreadable files and folders, pipes, sockets, devices and "
-            ".git folders: remove"
+            ".git folders: make readable, ignore or remove"
         )
         texts.append(f"{text} {quoted_names(look.unlisted)}")
     return texts

@@ -70,7 +70,7 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
 
     if mapped := mapped_files(look.work_tree, look.stamps):
         raise ToolError(
-            "another program can change files unnoticed, through its memory: "
+            "another program has these files open for writing or mapped into its memory: "
             f"{quoted_names(mapped)}: end it, then call again"
         )
     if run is None or run.task != task or not run.answers(look):

@@ -90,7 +90,7 @@ UNTRACKED = ("rm", "--cached", "--quiet", "code.txt")
 HIDDEN = '("src/.gitignore: helper.py"), and these files count until then: "src/helper.py"'
 BACK = "put them back: "
 STALE = '"tests" has not passed on the current files'
-NO_FILE = "pipes, sockets, devices and .git folders: remove "
+NO_FILE = "pipes, sockets, devices and .git folders: make readable, ignore or remove "
 LIES: dict[str, tuple[str, list[Step]]] = {
     "never": (f"{STALE}: call run_checks", []),
     "red": ('"tests" ended with exit code 1', [put("code.txt", "1"), run]),

@@ -376,7 +376,7 @@ def test_files_that_a_program_writes_through_its_memory_are_named(tmp_path: Path
             refusal = server.refusal("run_checks")
         answer = server.call("run_checks")
 
-    assert 'through its memory: "code.txt": end it' in refusal
+    assert 'mapped into its memory: "code.txt": end it' in refusal
     assert answer["passed"]
 
 
