@@ -958,7 +958,7 @@ def walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def is_gone(error: OSError) -> bool:
-    """Return whether a directory cannot be listed because it is there no more."""
+    """Return whether a directory cannot be listed because it no longer exists."""
     return isinstance(error, FileNotFoundError | NotADirectoryError)
 
 

@@ -166,6 +166,8 @@ class PatientProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except HttpParserError as error:
+            # A local variable here would form a cycle with the frames of the error and keep the
+            # bytes.
             self._refuse(_reason(error))
         else:
             if self._headers > MOST_HEADERS:
@@ -253,10 +255,7 @@ class PatientProtocol(HttpToolsProtocol):
 
 
 def _reason(error: HttpParserError) -> str:
-    """Return the text for the answer to a request that the parser has refused.
-
-    A variable of the caller would be a cycle with the frames of the error, and keep the bytes.
-    """
+    """Return the text for the answer to a request that the parser has refused."""
     own = error.__context__
     return str(own) if isinstance(own, RequestError) else INVALID
 
