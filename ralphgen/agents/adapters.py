@@ -82,7 +82,7 @@ CLAUDE_SETTINGS = (
 )
 
 CLAUDE_HOME_VARIABLE = "CLAUDE_CONFIG_DIR"
-KNOWN_BY = 20  # the last characters of an API key, by which Claude Code knows it
+KNOWN_BY = 20  # last characters of an API key: Claude Code identifies the key by them
 NO_SANDBOX = '{"sandbox":{"enabled":false}}'
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 

@@ -51,7 +51,7 @@ FUTURE = {  # of the result of a row or line
     "removed": "would remove",
 }
 NEWEST_SESSIONS = 5
-NEWEST = 100  # entries that are shown where nothing is said
+NEWEST = 100  # entries shown by default
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 LONGEST = 200  # characters of a value
 SHORT = 12  # characters of a commit

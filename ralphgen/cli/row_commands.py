@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ralphgen.sessions.decide import RowAsRead
 
 
-FIELDS = "ralphgen.fields"  # where a command finds the options that are columns
+FIELDS = "ralphgen.fields"  # key of the options of a command that are columns
 
 Given = dict[str, list[str]]
 """What was given for each column, as text, as often as it was given."""

@@ -24,7 +24,7 @@ from ralphgen.terminal.console import print_result
 Entries = list[dict[str, Any]]
 """Tools as `tools/list` gives them."""
 
-ABREAST = 10  # numbered columns that stand beside the names of tools in 80 characters
+ABREAST = 10  # numbered columns that fit next to tool names in 80 characters
 
 
 def tool_matrix(plan: ServerPlan, discipline: str | None = None) -> dict[str, object]:

@@ -1054,7 +1054,7 @@ def own_items(
 
 
 def run_items(project: Project) -> list[TrustItem]:
-    """Return what the project's server runs or reaches, and what its clients read."""
+    """Return the parts that the project's server runs, reaches or shows to its clients."""
     root, config = project.root, project.settings
     return [
         *check_items(config.done),

@@ -349,7 +349,7 @@ class _Branch:
         *,
         is_own: bool = False,
     ) -> Rows:
-        """Return the rows of files; `known` has those of blobs, and gets those that are read.
+        """Return the rows of files. `known` caches rows by blob and receives new ones.
 
         With `is_own`, rows that can no longer be moved are left out. Raises `ProjectError` for
         lines that are no rows.

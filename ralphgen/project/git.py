@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,17 +167,14 @@ def _has_blob(top: Path, texts: Iterable[bytes]) -> bool:
 
 def staged_texts(path: Path) -> list[bytes] | None:
     """Return a file as the index has it, all sides of a merge; None if git cannot tell."""
-    top = _top(path)
-    if top is None:
-        return []
-    if top == Path():
-        return None
-    inside = os.fspath(path.resolve().relative_to(top))
-    answer = ask_git(top, ["ls-files", "-z", "--stage", "--", f":(literal){inside}"])
-    if answer is None:
-        return None
-    objects = [entry.split(b" ")[1] for entry in answer.split(b"\0") if entry]
-    texts = read_files_of_git(top, objects)
+
+    def find(top: Path, inside: str) -> list[bytes] | None:
+        answer = ask_git(top, ["ls-files", "-z", "--stage", "--", f":(literal){inside}"])
+        if answer is None:
+            return None
+        return [entry.split(b" ")[1] for entry in answer.split(b"\0") if entry]
+
+    texts = _texts_of(path, find)
     return None if texts is None or None in texts else [text for text in texts if text is not None]
 
 
@@ -187,35 +184,43 @@ def recorded_texts(path: Path) -> list[bytes] | None:
     The project may be in another folder there. Empty outside of a repository; None if git cannot
     tell.
     """
-    top = _top(path)
-    if top is None:
-        return []
-    if top == Path():
-        return None
-    inside = os.fspath(path.resolve().relative_to(top))
-    walk = ["log", "--ignore-missing", "--all", "--reflog", *HALF_DONE]
-    shown = ["--full-history", "-m", "--root", "--raw", "--no-abbrev", "--format=", "--no-renames"]
-    _, below, rest = f"/{inside}".partition(f"/{PROJECT}/")
-    anywhere = f":(glob)**/{PROJECT}/{_GLOB_SPECIAL.sub(_GLOB_ESCAPED, rest)}"
-    names = [f":(literal){inside}", *([anywhere] if below else [])]
-    answer = ask_git(top, [*walk, *shown, "--", *names])
-    if answer is None:
-        return None
-    objects = [*dict.fromkeys(_OBJECT.findall(answer)), b"HEAD:" + os.fsencode(inside)]
-    texts = read_files_of_git(top, objects)
+
+    def find(top: Path, inside: str) -> list[bytes] | None:
+        walk = ["log", "--ignore-missing", "--all", "--reflog", *HALF_DONE, "--full-history", "-m"]
+        shown = ["--root", "--raw", "--no-abbrev", "--format=", "--no-renames"]
+        _, below, rest = f"/{inside}".partition(f"/{PROJECT}/")
+        anywhere = f":(glob)**/{PROJECT}/{_GLOB_SPECIAL.sub(_GLOB_ESCAPED, rest)}"
+        names = [f":(literal){inside}", *([anywhere] if below else [])]
+        answer = ask_git(top, [*walk, *shown, "--", *names])
+        if answer is None:
+            return None
+        return [*dict.fromkeys(_OBJECT.findall(answer)), b"HEAD:" + os.fsencode(inside)]
+
+    texts = _texts_of(path, find)
     return None if texts is None else [text for text in texts if text is not None]
 
 
 def committed_texts(path: Path) -> tuple[bytes, ...] | None:
     """Return the file as `HEAD` has it; empty if it does not, None if git cannot tell."""
+    texts = _texts_of(path, lambda _, inside: [b"HEAD:" + os.fsencode(inside)])
+    return None if texts is None else tuple(text for text in texts if text is not None)
+
+
+def _texts_of(
+    path: Path, find: Callable[[Path, str], list[bytes] | None]
+) -> list[bytes | None] | None:
+    """Return the content of the objects that `find` names for a file of a work tree.
+
+    `find` receives the top of the tree and the path in it. Empty outside of a repository; None if
+    git cannot tell.
+    """
     top = _top(path)
     if top is None:
-        return ()
+        return []
     if top == Path():
         return None
-    inside = os.fsencode(path.resolve().relative_to(top))
-    texts = read_files_of_git(top, [b"HEAD:" + inside])
-    return None if texts is None else tuple(text for text in texts if text is not None)
+    objects = find(top, os.fspath(path.resolve().relative_to(top)))
+    return None if objects is None else read_files_of_git(top, objects)
 
 
 def has_outward_link(root: Path, path: Path) -> bool:

@@ -43,7 +43,7 @@ SCHEMAS: Mapping[str, JsonObject] = {
     "TEXT": STRING,
     "INTEGER": INTEGER,
     "REAL": NUMBER,
-    "NUMERIC": STRING,  # SQLite makes a number of it where it is one; dates stay text
+    "NUMERIC": STRING,  # SQLite converts text that is a number, and keeps dates as text
     "STRINGS": STRINGS,
     "PATHS": STRINGS,
     "INTEGERS": INTEGERS,
@@ -368,10 +368,10 @@ MASKED = (("disciplines", "mcp_servers"),)  # what tools show of it has no secre
 
 @dataclass(frozen=True, slots=True)
 class RowWrite:
-    """What a tool does to the rows of a table.
+    """The effect of a tool on the rows of a table.
 
-    `columns` are those that it sets besides the ones of its arguments; a new row also gets its key,
-    and what the server stamps it with.
+    The tool sets `columns` besides those of its arguments; a new row also gets its key and the
+    server's stamps.
     """
 
     command: Command

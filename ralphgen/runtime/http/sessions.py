@@ -258,10 +258,8 @@ class OpenSession:
     async def _until_disconnect(
         self, call: Awaitable[dict[str, Any]], identity: int | str, receive: Receive
     ) -> dict[str, Any]:
-        waiting, gone = (
-            asyncio.ensure_future(call),
-            asyncio.ensure_future(_wait_for_disconnect(receive)),
-        )
+        waiting = asyncio.ensure_future(call)
+        gone = asyncio.ensure_future(_wait_for_disconnect(receive))
         self._waiting[identity] = waiting
         try:
             await asyncio.wait((waiting, gone), return_when=asyncio.FIRST_COMPLETED)
